@@ -179,6 +179,40 @@ pub struct DaemonInfo {
     pub environment: Vec<String>,
 }
 
+/// A verifier's command that the daemon runs under a holder. Only the operator may ask for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyRequest {
+    /// The program, by an absolute path or by a bare name, and its arguments.
+    pub argv: Vec<String>,
+    pub directory: String,
+    /// The complete environment.
+    pub environment: BTreeMap<String, String>,
+    pub time_limit_ms: u64,
+    /// Bytes of both output streams.
+    pub output_limit: u64,
+}
+
+/// How a verifier's command ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyReply {
+    pub ok: bool,
+    pub end: VerifyEnd,
+    /// The last line that it printed.
+    pub printed: String,
+}
+
+/// An end of a verifier's command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyEnd {
+    Exit(i32),
+    Signal(i32),
+    TimeLimit,
+    OutputLimit,
+    /// It was not started, or nobody saw its end.
+    Unfinished(String),
+}
+
 /// An event of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventRow {

@@ -277,4 +277,7 @@ pub struct PullRow {
     pub url: String,
     /// none, pending, passed or failed, as it was seen last.
     pub checks: Option<String>,
+    /// How many comments and reviews were left out, for their authors have no write access.
+    #[serde(default)]
+    pub left_out: u32,
 }

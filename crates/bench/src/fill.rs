@@ -156,6 +156,7 @@ pub(crate) fn run_spec(planning: Planning) -> RunSpec {
         templates: BTreeMap::new(),
         hooks: BTreeMap::new(),
         pull_every_ms: 1,
+        comments_from: Default::default(),
         pull_checks_ms: 1,
         prices: None,
         origin: None,

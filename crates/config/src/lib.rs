@@ -44,7 +44,7 @@ pub use table::{
 };
 pub use types::{
     Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, CleanUp, Color, Command,
-    Driver, Escalation, FilePath, Hook, Label, Land, Line, NamePatterns, On, PLACEHOLDERS,
-    PlanMode, Price, Prompt, Proofs, RelativePattern, ReviewMode, RulesVersion, SAFE_VARIABLES,
-    Sandbox, Tokens, Variable, Variables,
+    CommentAuthors, Driver, Escalation, FilePath, Hook, Label, Land, Line, NamePatterns, On,
+    PLACEHOLDERS, PlanMode, Price, Prompt, Proofs, RelativePattern, ReviewMode, RulesVersion,
+    SAFE_VARIABLES, Sandbox, Tokens, Variable, Variables,
 };

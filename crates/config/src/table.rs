@@ -8,8 +8,9 @@ use crate::key::{events, options};
 use crate::shape::Limits;
 use crate::types::{
     Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, CleanUp, Color, Command,
-    Driver, Escalation, FilePath, Label, Land, Line, NamePatterns, On, PlanMode, Price, Prompt,
-    Proofs, RelativePattern, ReviewMode, RulesVersion, Sandbox, Tokens, Variables, is_safe,
+    CommentAuthors, Driver, Escalation, FilePath, Label, Land, Line, NamePatterns, On, PlanMode,
+    Price, Prompt, Proofs, RelativePattern, ReviewMode, RulesVersion, Sandbox, Tokens, Variables,
+    is_safe,
 };
 
 const HOUR: u64 = 3_600_000;
@@ -124,6 +125,8 @@ options! {
         pull_every: Duration = "30s" in TIME;
         /// How long checks of a pull request are waited for before there are none.
         pull_checks: Duration = "60s" in WINDOW;
+        /// Whose comments on a pull request go back to the agents: of people with write access, or of everyone. A project's file cannot widen it.
+        comments_from: CommentAuthors = "write";
     }
 
     /// Which reviews a run has, and what they do about what they find.

@@ -3,10 +3,15 @@
 //! A refusal is stronger than a question, and a question stronger than a permission, whatever the order
 //! of the rules. A permission holds only for what can be read with certainty: a command line with any
 //! shell syntax in it is never allowed by its first words, while a refusal looks into all of its parts.
+//!
+//! `allow` names a program exactly. A bare name in a rule matches the same bare name in a command, and only if the
+//! agent's PATH leads to a file that the agent cannot write. A path matches only the same path. Both facts are IO:
+//! the engine looks them up ([`CommandLookup`]) for the words that [`programs`] returns. `deny` and `ask` compare
+//! loosely: whatever directory the program is named in, whatever runs it, with options in between.
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::Subject;
+use crate::request::{CommandLookup, ProgramLookup, Subject};
 
 /// The version of the rules' form.
 pub const POLICY_VERSION: u32 = 1;
@@ -16,6 +21,9 @@ const SHELL_SYNTAX: &[char] = &[
     ';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '*', '?', '[', ']', '~', '#', '!', '\\',
     '\n', '\r', '=',
 ];
+
+/// Characters between which a command may begin.
+const SEPARATORS: &[char] = &[';', '|', '&', '(', ')', '{', '}', '`', '\n', '$'];
 
 /// Programs that run the command line which follows `-c`.
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash"];
@@ -110,10 +118,11 @@ impl Policy {
             self.rules.iter().any(|rule| rule.decision == Decision::Allow && rule.applies(&part))
         };
         let unknown = String::new();
-        let command = subject
-            .command
-            .iter()
-            .map(|command| Subject { command: Some(command.clone()), ..Subject::default() });
+        let command = subject.command.iter().map(|command| Subject {
+            command: Some(command.clone()),
+            lookup: subject.lookup.clone(),
+            ..Subject::default()
+        });
         let paths = subject
             .paths
             .iter()
@@ -135,12 +144,13 @@ impl Rule {
     fn applies(&self, subject: &Subject) -> bool {
         match (&self.matches, self.decision) {
             (Matcher::Command(words), Decision::Allow) => {
-                let command = subject.command.as_deref().and_then(plain_words);
-                command.is_some_and(|command| begins_with(&command, words))
+                let command = subject.command.as_deref().and_then(PlainCommand::parse);
+                let lookup = subject.lookup.as_ref();
+                command.zip(lookup).is_some_and(|(command, lookup)| command.allowed(words, lookup))
             }
             (Matcher::Command(words), Decision::Ask | Decision::Deny) => {
                 let command = subject.command.as_deref().unwrap_or_default();
-                parts(command).iter().any(|part| begins_with(part, words))
+                parts(command).iter().any(|part| resembles(part, words))
             }
             // A name may be a link: what is allowed is both named and found there.
             (Matcher::Path(below), Decision::Allow) => {
@@ -168,20 +178,55 @@ impl std::fmt::Display for Matcher {
     }
 }
 
-/// Gives the words of a command line that is nothing but words, out of the shell that it is wrapped in.
-fn plain_words(line: &str) -> Option<Vec<String>> {
-    let words = split(line)?;
-    match words.as_slice() {
-        [shell, flag, inner] if is_shell(shell) && is_dash_c(flag) => {
-            let plain = !inner.contains(SHELL_SYNTAX);
-            plain.then(|| split(inner)).flatten()
+/// Returns the words of a command line that name the programs it starts: the shell around it, and the program.
+/// Empty for a line that no rule can allow.
+pub fn programs(line: &str) -> Vec<String> {
+    let Some(command) = PlainCommand::parse(line) else { return Vec::new() };
+    command.program_words().map(str::to_owned).collect()
+}
+
+/// A command line that is nothing but words, and the shell that it is wrapped in.
+struct PlainCommand {
+    shell: Option<String>,
+    words: Vec<String>,
+}
+
+impl PlainCommand {
+    fn parse(line: &str) -> Option<PlainCommand> {
+        let words = split(line)?;
+        match words.as_slice() {
+            [shell, flag, inner] if is_shell(shell) && is_dash_c(flag) => {
+                if inner.contains(SHELL_SYNTAX) {
+                    return None;
+                }
+                Some(PlainCommand { shell: Some(shell.clone()), words: split(inner)? })
+            }
+            [shell, ..] if is_shell(shell) => None,
+            _ if line.contains(SHELL_SYNTAX) => None,
+            _ => Some(PlainCommand { shell: None, words }),
         }
-        [shell, ..] if is_shell(shell) => None,
-        _ => (!line.contains(SHELL_SYNTAX)).then_some(words),
+    }
+
+    fn program_words(&self) -> impl Iterator<Item = &str> {
+        self.shell.iter().chain(self.words.first()).map(String::as_str)
+    }
+
+    /// Whether a rule of these words allows the command: the same words from the first on, in the session's working
+    /// directory, with programs that the agent cannot have written.
+    fn allowed(&self, rule: &[String], lookup: &CommandLookup) -> bool {
+        let same_words = !rule.is_empty() && self.words.starts_with(rule);
+        let found =
+            |(word, found): (&str, &ProgramLookup)| found.word == word && found.file.is_some();
+        let all_found = self.program_words().count() == lookup.programs.len()
+            && self.program_words().zip(&lookup.programs).all(found);
+        // A relative path is a file of the directory that the agent works in.
+        let absolute = |word: &str| !word.contains('/') || word.starts_with('/');
+        same_words && lookup.in_worktree && all_found && self.program_words().all(absolute)
     }
 }
 
-/// Gives everything that may be a command in a line, whatever shell syntax is around it.
+/// Returns everything that may be a command in a line, whatever shell syntax is around it: split with and without
+/// regard to quotes, because each of the two sees what the other misses.
 fn parts(line: &str) -> Vec<Vec<String>> {
     let inner = match split(line).as_deref() {
         Some([shell, flag, inner]) if is_shell(shell) && is_dash_c(flag) => inner.clone(),
@@ -189,18 +234,64 @@ fn parts(line: &str) -> Vec<Vec<String>> {
     };
     let bare = |word: &str| word.trim_matches(['"', '\'']).to_owned();
     let words = |part: &str| part.split_whitespace().map(bare).collect::<Vec<String>>();
-    let all = inner.split([';', '|', '&', '(', ')', '{', '}', '`', '\n', '$']).map(words);
+    let blind = inner.split(SEPARATORS).map(words);
+    let all = blind.chain(quoted_parts(&inner));
     all.flat_map(|part| (0..part.len()).map(move |at| part[at..].to_vec())).collect()
 }
 
-fn begins_with(command: &[String], words: &[String]) -> bool {
-    !words.is_empty()
-        && command.len() >= words.len()
-        && command
-            .iter()
-            .zip(words)
-            .enumerate()
-            .all(|(at, (have, want))| have == want || (at == 0 && program(have) == want))
+/// Splits a line into commands as a shell would, quotes and backslashes taken off.
+fn quoted_parts(line: &str) -> Vec<Vec<String>> {
+    let (mut parts, mut words, mut word, mut quote) =
+        (Vec::new(), Vec::new(), None::<String>, None);
+    let mut escaped = false;
+    for c in line.chars() {
+        match quote {
+            _ if escaped => {
+                escaped = false;
+                word.get_or_insert_default().push(c);
+            }
+            Some(open) if c == open => quote = None,
+            Some('\'') => word.get_or_insert_default().push(c),
+            _ if c == '\\' => escaped = true,
+            Some(_) => word.get_or_insert_default().push(c),
+            None if matches!(c, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if SEPARATORS.contains(&c) => {
+                words.extend(word.take());
+                parts.push(std::mem::take(&mut words));
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    parts.push(words);
+    parts
+}
+
+/// Whether a command is one that a rule of `deny` or `ask` means. Options and their values may stand between the
+/// rule's words, and an option of the rule may stand anywhere after the words before it.
+fn resembles(command: &[String], rule: &[String]) -> bool {
+    let Some((first, rest)) = rule.split_first() else { return false };
+    let Some((program_word, arguments)) = command.split_first() else { return false };
+    (program_word == first || program(program_word) == first) && follow(arguments, rest)
+}
+
+fn follow(arguments: &[String], rule: &[String]) -> bool {
+    let Some((want, rest)) = rule.split_first() else { return true };
+    let Some((have, after)) = arguments.split_first() else { return false };
+    if have == want && follow(after, rest) {
+        return true;
+    }
+    let is_option = |word: &str| word.starts_with('-');
+    if is_option(want) {
+        return follow(after, rule);
+    }
+    // The word after an option may be its value.
+    is_option(have)
+        && (follow(after, rule) || after.get(1..).is_some_and(|rest| follow(rest, rule)))
 }
 
 /// Splits a line as a shell would, quotes taken off; none if a quote is open.

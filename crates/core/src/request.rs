@@ -72,6 +72,32 @@ pub struct Subject {
     /// What of the agent's terminal lets guess all this, where the agent itself did not tell it. No rule acts on a guess.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guessed_by: Option<Glimpse>,
+    /// What Provost found on disk about the command. Never taken from the agent; without it no rule allows a command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lookup: Option<CommandLookup>,
+}
+
+/// Where a command would run, and which files its programs are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandLookup {
+    /// Whether the command's directory is the session's working directory, links followed.
+    pub in_worktree: bool,
+    /// One entry for each word of [`crate::policy::programs`], in its order.
+    pub programs: Vec<ProgramLookup>,
+}
+
+/// A word that names a program, and the file that would run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgramLookup {
+    pub word: String,
+    /// The file, links followed; none if there is none or the agent could have written it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Why there is no file that a rule may allow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// One of the answers that the agent offers.

@@ -44,6 +44,13 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
+/// Quotes a text line by line; everything in it can be seen, and nothing in it can look like the end of the quotation.
+pub fn quoted(text: &str) -> String {
+    let shown = visible(text);
+    let lines = shown.split('\n').map(|line| format!("> {line}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Gives a name for the middle of a sentence: as it is if it is one plain word, else in quotes that nothing in it ends.
 pub fn named(name: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');

@@ -1,6 +1,6 @@
 //! What `gh` says about pull requests, read. Nothing is guessed: what is not understood counts as not passed.
 
-use provost_core::run::{PullChecks, PullStanding, PullState, Remark};
+use provost_core::run::{CommentAuthors, PullChecks, PullStanding, PullState, Remark};
 use serde::Deserialize;
 
 /// A pull request in a list.
@@ -52,8 +52,11 @@ struct Check {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Review {
     id: String,
+    #[serde(default)]
+    author_association: String,
     #[serde(default)]
     author: Author,
     #[serde(default)]
@@ -63,8 +66,11 @@ struct Review {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Comment {
     id: String,
+    #[serde(default)]
+    author_association: String,
     #[serde(default)]
     author: Author,
     #[serde(default)]
@@ -75,6 +81,8 @@ struct Comment {
 #[derive(Debug, Deserialize)]
 struct LineComment {
     id: u64,
+    #[serde(default)]
+    author_association: String,
     #[serde(default)]
     user: Author,
     #[serde(default)]
@@ -95,11 +103,13 @@ pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
     serde_json::from_str(text).map_err(|why| format!("gh told no list of pull requests: {why}"))
 }
 
-/// Reads what a pull request looks like, and what it was told. `pushed` is the commit that the checks count for.
+/// Reads what a pull request looks like, and what it was told. `pushed` is the commit that the checks count for. Comments
+/// and reviews of authors that do not count are left out and counted.
 pub(crate) fn view(
     text: &str,
     line_comments: &str,
     pushed: &str,
+    from: CommentAuthors,
 ) -> Result<(PullState, Vec<Remark>), String> {
     let view: View = serde_json::from_str(text)
         .map_err(|why| format!("gh told nothing that can be read of the pull request: {why}"))?;
@@ -110,13 +120,25 @@ pub(crate) fn view(
         .map_err(|why| format!("gh told no list of comments: {why}"))?;
     let current = view.head_ref_oid == pushed;
     let checks = if current { checks(&view.status_check_rollup) } else { PullChecks::Pending };
-    let state = PullState { standing: standing(&view.state), checks };
     let failed = view.status_check_rollup.iter().filter(|check| current && check.failed());
     let failed = failed.map(|check| check.remark(pushed));
-    let reviews = view.reviews.iter().filter(|review| review.says()).map(Review::remark);
-    let comments = view.comments.iter().map(Comment::remark);
-    let lines = pages.iter().flatten().map(LineComment::remark);
-    Ok((state, failed.chain(reviews).chain(comments).chain(lines).collect()))
+    let reviews = view.reviews.iter().filter(|review| review.says());
+    let reviews = reviews.map(|one| (one.author_association.as_str(), one.remark()));
+    let comments = view.comments.iter().map(|one| (one.author_association.as_str(), one.remark()));
+    let lines = pages.iter().flatten().map(|one| (one.author_association.as_str(), one.remark()));
+    let (counted, left_out): (Vec<_>, Vec<_>) =
+        reviews.chain(comments).chain(lines).partition(|(author, _)| counts(from, author));
+    let left_out = u32::try_from(left_out.len()).unwrap_or(u32::MAX);
+    let state = PullState { standing: standing(&view.state), checks, left_out };
+    Ok((state, failed.chain(counted.into_iter().map(|(_, remark)| remark)).collect()))
+}
+
+/// Whether what an author says goes back to the agents. Of an association that is unknown or not named, nothing does.
+fn counts(from: CommentAuthors, association: &str) -> bool {
+    match from {
+        CommentAuthors::Everyone => true,
+        CommentAuthors::Write => matches!(association, "OWNER" | "MEMBER" | "COLLABORATOR"),
+    }
 }
 
 fn standing(state: &str) -> PullStanding {
@@ -197,7 +219,7 @@ mod tests {
     fn seen(checks: &str) -> (PullState, Vec<Remark>) {
         let text =
             format!(r#"{{"state":"OPEN","headRefOid":"c1","statusCheckRollup":[{checks}]}}"#);
-        view(&text, "[]", "c1").unwrap()
+        view(&text, "[]", "c1", CommentAuthors::Write).unwrap()
     }
 
     #[test]
@@ -220,7 +242,7 @@ mod tests {
     #[test]
     fn checks_of_another_commit_say_nothing() {
         let text = r#"{"state":"OPEN","headRefOid":"c0","statusCheckRollup":[{"name":"build","status":"COMPLETED","conclusion":"FAILURE"}]}"#;
-        let (state, remarks) = view(text, "[]", "c1").unwrap();
+        let (state, remarks) = view(text, "[]", "c1", CommentAuthors::Write).unwrap();
         assert_eq!((state.checks, remarks), (PullChecks::Pending, Vec::new()));
     }
 
@@ -228,7 +250,7 @@ mod tests {
     fn what_was_told_has_the_same_id_each_time_and_approvals_without_words_are_nothing() {
         let text = r#"{"state":"MERGED","headRefOid":"c1","reviews":[{"id":"r1","author":{"login":"ann"},"body":"","state":"APPROVED"},{"id":"r2","author":{"login":"bob"},"body":"no","state":"CHANGES_REQUESTED"}],"comments":[{"id":"k1","author":{"login":"cy"},"body":"why?"}]}"#;
         let lines = r#"[{"id":7,"user":{"login":"di"},"path":"src/a.rs","line":3,"body":"typo"}]"#;
-        let (state, remarks) = view(text, lines, "c1").unwrap();
+        let (state, remarks) = view(text, lines, "c1", CommentAuthors::Everyone).unwrap();
         assert_eq!(state.standing, PullStanding::Merged);
         let told: Vec<_> = remarks.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
         let expected = [
@@ -237,7 +259,33 @@ mod tests {
             ("line/7", "src/a.rs:3: typo"),
         ];
         assert_eq!(told, expected);
-        assert!(view("no json", "[]", "c1").unwrap_err().contains("gh told nothing"));
+        assert!(
+            view("no json", "[]", "c1", CommentAuthors::Write)
+                .unwrap_err()
+                .contains("gh told nothing")
+        );
+    }
+
+    #[test]
+    fn comments_of_people_without_write_access_are_left_out_and_counted() {
+        let comment = |id: &str, by: &str| {
+            format!(
+                r#"{{"id":"{id}","author":{{"login":"x"}},"authorAssociation":"{by}","body":"b"}}"#
+            )
+        };
+        let all = ["OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIMER", "NONE", "NEW"];
+        let comments = all.map(|by| comment(by, by)).join(",");
+        let review = r#"{"id":"r","authorAssociation":"NONE","body":"b","state":"COMMENTED"}"#;
+        let text = format!(
+            r#"{{"state":"OPEN","headRefOid":"c1","comments":[{comments},{{"id":"k"}}],"reviews":[{review}]}}"#
+        );
+        let lines = r#"[{"id":1,"author_association":"NONE","body":"b"},{"id":2,"author_association":"OWNER","body":"b"}]"#;
+        let (state, remarks) = view(&text, lines, "c1", CommentAuthors::Write).unwrap();
+        let ids: Vec<&str> = remarks.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(ids, ["comment/OWNER", "comment/MEMBER", "comment/COLLABORATOR", "line/2"]);
+        assert_eq!(state.left_out, 7);
+        let (state, remarks) = view(&text, lines, "c1", CommentAuthors::Everyone).unwrap();
+        assert_eq!((state.left_out, remarks.len()), (0, 11));
     }
 
     #[test]
@@ -248,9 +296,14 @@ mod tests {
                 |id: u32| format!(r#"{{"id":{id},"user":{{"login":"di"}},"path":"a","body":"b"}}"#);
             format!("[{}]", (from..from + 60).map(of).collect::<Vec<_>>().join(","))
         };
-        let (_, remarks) = view(text, &(page(0) + &page(60)), "c1").unwrap();
+        let (_, remarks) =
+            view(text, &(page(0) + &page(60)), "c1", CommentAuthors::Everyone).unwrap();
         assert_eq!((remarks.len(), remarks[119].id.as_str()), (120, "line/119"));
-        assert!(view(text, "[] nonsense", "c1").unwrap_err().contains("no list of comments"));
+        assert!(
+            view(text, "[] nonsense", "c1", CommentAuthors::Write)
+                .unwrap_err()
+                .contains("no list of comments")
+        );
     }
 
     #[test]

@@ -28,20 +28,29 @@ const FILES: usize = 100;
 pub(crate) fn write(git: &Git, dir: &Path, run: &Run, leg: u32) -> Result<(), String> {
     let told = |why: std::io::Error| format!("cannot write the report card: {why}");
     private::create_dir_all(dir).map_err(told)?;
-    let page = page(run, leg, Changes::of(git, run));
+    let page = page(run, leg, Changes::of(git, run), Audience::Operator);
     // The Markdown comes last: where it stands, both do.
     put(dir, &format!("card-{leg}.html"), &page.html()).map_err(told)?;
     put(dir, &format!("card-{leg}.md"), &page.markdown()).map_err(told)
 }
 
-/// Words the card of a run that is not sealed yet, for a pull request to show.
+/// Words the card of a run that is not sealed yet, for a pull request to show. It says nothing of the user's machine,
+/// nor what was asked and answered in private: the specification and the decisions.
 pub(crate) fn so_far(git: &Git, run: &Run) -> String {
-    page(run, run.leg().no, Changes::of(git, run)).markdown()
+    page(run, run.leg().no, Changes::of(git, run), Audience::Public).published()
 }
 
 /// Whether the work changes files whose change a pull request has to name first.
 pub(crate) fn changes_held_files(git: &Git, run: &Run) -> bool {
     held_files(git, run).map_or(true, |files| !files.is_empty())
+}
+
+/// Who reads a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Audience {
+    Operator,
+    /// Everyone who can see the pull request.
+    Public,
 }
 
 fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
@@ -108,17 +117,20 @@ impl Changes {
     }
 }
 
-fn page(run: &Run, leg: u32, changes: Changes) -> Page {
+fn page(run: &Run, leg: u32, changes: Changes, audience: Audience) -> Page {
+    let private = audience == Audience::Operator;
     let row = run_card::row(run);
     let leg = run.legs.iter().find(|one| one.no == leg).unwrap_or(run.leg());
     let ending = leg.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.word());
     let mut page = Page::new(&format!("{}: {ending}", run.spec.name));
     page.lead(lead(changes.held));
-    page.part("", ended(run, leg));
-    page.part("Asked", asked(run));
+    page.part("", ended(run, leg, private));
+    page.part("Asked", asked(run, private));
     page.part("Understood", run.triage.iter().map(|t| Part::Quote(t.understanding.clone())));
     page.part("Planned", plan::planned(run));
-    page.part("Decided", listed(decided(run)));
+    if private {
+        page.part("Decided", listed(decided(run)));
+    }
     page.part("Changed", changed(changes.files));
     page.part("Proved", proved(&row));
     page.part("Reviewed", run.reviews.iter().flat_map(reviewed));
@@ -127,18 +139,18 @@ fn page(run: &Run, leg: u32, changes: Changes) -> Page {
     page
 }
 
-fn ended(run: &Run, leg: &Leg) -> Vec<Part> {
+fn ended(run: &Run, leg: &Leg, private: bool) -> Vec<Part> {
     let detail = leg.sealed.as_ref().map(|outcome| outcome.detail.clone());
     let detail = detail.filter(|detail| !detail.is_empty());
     let stage = run.stage.word().replace('_', " ");
     let why = detail
         .map(|detail| vec![Part::Text(format!("Ended in stage {stage}:")), Part::Quote(detail)]);
-    [vec![Part::Text(format!("Run {}, {}", run.id, run.spec.project))], why.unwrap_or_default()]
-        .concat()
+    let project = if private { format!(", {}", run.spec.project) } else { String::new() };
+    [vec![Part::Text(format!("Run {}{project}", run.id))], why.unwrap_or_default()].concat()
 }
 
-fn asked(run: &Run) -> Vec<Part> {
-    let spec = run.spec.spec.as_ref();
+fn asked(run: &Run, private: bool) -> Vec<Part> {
+    let spec = if private { run.spec.spec.as_ref() } else { None };
     let spec =
         spec.map(|spec| [Part::Text("The specification:".to_owned()), Part::Quote(spec.clone())]);
     [vec![Part::Quote(run.spec.goal.clone())], spec.into_iter().flatten().collect()].concat()

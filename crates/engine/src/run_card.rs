@@ -254,5 +254,6 @@ fn pull_row(pull: &PullRequest) -> PullRow {
         number: pull.number,
         url: pull.url.clone(),
         checks: seen.map(|seen| seen.checks.word().to_owned()),
+        left_out: seen.map_or(0, |seen| seen.left_out),
     }
 }

@@ -341,6 +341,10 @@ impl ReadLedger for MemLedger {
         Ok(())
     }
 
+    fn is_imported(&self, _: &StreamId) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error> {
         let first = self.log.values().find(|record| record.at.wall_ms >= wall_ms);
         Ok(first.map_or(self.last_seq, |record| record.seq - 1))

@@ -219,6 +219,9 @@ pub trait ReadLedger {
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error>;
 
+    /// Whether a stream was imported from another home, and not taken over by the import.
+    fn is_imported(&self, stream: &StreamId) -> Result<bool, Error>;
+
     fn snapshot(&self, stream: &StreamId) -> Result<Option<StoredSnapshot>, Error>;
 
     /// The streams that a starting daemon must load, oldest first: those that are open or still owe something.

@@ -193,7 +193,7 @@ fn a_ledger_of_before_the_index_is_taken_into_it() {
     drop(ledger);
     let old = rusqlite::Connection::open(dir.path().join("ledger.db")).unwrap();
     old.execute_batch(
-        "DROP TABLE stream_words; DROP TABLE event_words; DROP TABLE unindexed; PRAGMA user_version = 1",
+        "DROP TABLE stream_words; DROP TABLE event_words; DROP TABLE unindexed; DROP TABLE imported; PRAGMA user_version = 1",
     )
     .unwrap();
     drop(old);

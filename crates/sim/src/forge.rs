@@ -119,7 +119,7 @@ impl Forge {
             1 | 2 => PullStanding::Merged,
             _ => PullStanding::Open,
         };
-        let state = PullState { standing, checks: rng.pick(&checks) };
+        let state = PullState { standing, checks: rng.pick(&checks), left_out: 0 };
         (state, self.remarks(look, &mut rng))
     }
 

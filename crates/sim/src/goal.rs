@@ -139,6 +139,7 @@ fn spec(seed: u64, faults: &Faults) -> RunSpec {
         templates: BTreeMap::new(),
         hooks: hooks(&mut rng),
         pull_every_ms: 1,
+        comments_from: Default::default(),
         pull_checks_ms: 1,
         prices: None,
         origin: None,

@@ -10,7 +10,7 @@ use provost_core::{
     lifecycle::ClaimKind,
     limits::Bounds,
     policy::{Decision, Matcher, Policy, Rule},
-    request::{Asked, RequestKind, Subject, Waiting},
+    request::{Asked, CommandLookup, ProgramLookup, RequestKind, Subject, Waiting},
     session::{
         Afterwards, Agent, Budget, Carried, Driver, End, Exit0, FactKind, HookEvent, HookSpec,
         Input, Progress, Resolve, SendMode, Signal, Spec, Testimony, TurnEnd, Usage, Work,
@@ -282,8 +282,15 @@ fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
         2 if !faults.calm => limited(Some(0)),
         1 | 3 if !faults.calm => limited(None),
         _ => {
+            let command = rng.pick(&["ls", "rm", "cc"]).to_owned();
+            let program = ProgramLookup {
+                word: command.clone(),
+                file: Some(format!("/bin/{command}")),
+                refused: None,
+            };
             let subject = Subject {
-                command: Some(rng.pick(&["ls", "rm", "cc"]).to_owned()),
+                command: Some(command),
+                lookup: Some(CommandLookup { in_worktree: true, programs: vec![program] }),
                 ..Subject::default()
             };
             let approval = Asked {

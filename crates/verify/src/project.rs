@@ -177,11 +177,11 @@ impl Project {
             }
             Err(why) => return Err(Reason::Unreadable { path, why: why.to_string() }),
         };
-        if !real.starts_with(&self.root) {
+        let Ok(below) = real.strip_prefix(&self.root) else {
             return Err(Reason::Outside { path });
-        }
+        };
         // Neither a pipe that nobody writes to nor a link put there meanwhile holds us up or leads us out.
-        match agent_file::open(&real) {
+        match agent_file::Root::open(&self.root).and_then(|root| root.open_file(below)) {
             Ok(file) => Ok(file),
             Err(agent_file::Error::Io { source, .. }) => {
                 Err(Reason::Unreadable { path, why: source.to_string() })

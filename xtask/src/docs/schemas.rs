@@ -20,6 +20,8 @@ pub(super) fn documents() -> Result<Vec<Document>> {
         ("event", schema_for!(api::EventRow).to_value()),
         ("limit-request", schema_for!(api::LimitRequest).to_value()),
         ("rename-request", schema_for!(api::RenameRequest).to_value()),
+        ("verify-request", schema_for!(api::VerifyRequest).to_value()),
+        ("verify-reply", schema_for!(api::VerifyReply).to_value()),
         ("news", schema_for!(api::NewsRow).to_value()),
         ("open-request", schema_for!(api::OpenRequest).to_value()),
         ("open-run-request", schema_for!(api::OpenRunRequest).to_value()),

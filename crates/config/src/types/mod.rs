@@ -29,5 +29,6 @@ pub use rules::{ApprovalRule, RulesVersion};
 pub use texts::{FilePath, Label, Line};
 pub use tokens::Tokens;
 pub use words::{
-    Act, Approvals, CleanUp, Color, Driver, Escalation, Land, On, PlanMode, ReviewMode, Sandbox,
+    Act, Approvals, CleanUp, Color, CommentAuthors, Driver, Escalation, Land, On, PlanMode,
+    ReviewMode, Sandbox,
 };

@@ -110,6 +110,14 @@ words! {
         Pr = "pr",
     }
 
+    /// Whose review comments go back to the agents.
+    CommentAuthors {
+        /// Of people who may push to the repository.
+        Write = "write",
+        /// Of anyone who can comment.
+        Everyone = "everyone",
+    }
+
     /// Whether a goal is divided into tasks.
     PlanMode {
         /// If triage says that one task is too little.

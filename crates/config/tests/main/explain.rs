@@ -91,6 +91,7 @@ fn the_listing_follows_the_table() {
     run.questions = true  default
     run.pull_every = "30s"  default
     run.pull_checks = "1m"  default
+    run.comments_from = "write"  default
     review.plan = "repair"  default
     review.task = "report"  default
     review.final = "off"  default

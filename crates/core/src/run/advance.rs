@@ -335,7 +335,7 @@ impl Run {
     /// A pull request that was merged, or that all checks of others passed, is where the work was to go.
     fn end_watch(&self) -> Option<Step> {
         let Landing::Requested(pull) = &self.landing else { return None };
-        let PullState { standing, checks } = pull.seen.as_ref()?;
+        let PullState { standing, checks, .. } = pull.seen.as_ref()?;
         let (branch, commit) = (self.spec.branch.clone(), pull.commit.clone());
         let landed = |merged| Step::Event(WorkLanded { branch, commit, merged }.into());
         match (standing, checks) {

@@ -26,6 +26,8 @@ pub enum Command {
         because: String,
     },
     Resume,
+    /// Lets a run that was imported from another home continue here.
+    TakeOver,
     ApprovePlan,
     RejectPlan {
         because: String,
@@ -145,6 +147,10 @@ pub enum Rejected {
     Sealed(&'static str),
     #[error("the run is being cancelled")]
     Cancelled,
+    #[error(
+        "the run was imported from another home, and nothing of it runs here until it is taken over; that lets its agents and checks run again"
+    )]
+    Imported,
     #[error("no plan of the run waits to be approved")]
     NoPlanToApprove,
     #[error("the run does not wait to land {}", .0.0)]
@@ -168,8 +174,13 @@ fn if_new(new: bool, event: impl Into<Event>) -> Decision {
 impl Run {
     /// Decides what comes of a command.
     pub fn decide(&self, command: &Command) -> Decision {
+        if self.is_foreign() && *command != Command::TakeOver {
+            return Err(Rejected::Imported);
+        }
         let open = !self.is_sealed() && self.leg().stopped.is_none();
         match command.clone() {
+            Command::TakeOver if self.is_foreign() => Ok(vec![RunTakenOver {}.into()]),
+            Command::TakeOver => Ok(vec![]),
             Command::Cancel { because } => self.cancel(because),
             Command::Resume => self.resume(),
             Command::RaiseBudget { tokens, turns } => self.raise(tokens, turns),

@@ -74,6 +74,9 @@ impl Run {
     /// Gives all that is owed now.
     pub fn effects(&self) -> Vec<Effect> {
         let mut owed: Vec<Effect> = Vec::new();
+        if self.is_foreign() {
+            return owed;
+        }
         if !self.is_sealed() && self.leg().stopped.is_none() {
             owed.extend(self.headless_sessions().map(|session| Effect::TakeHead(session.id)));
             owed.extend(self.task_effects());

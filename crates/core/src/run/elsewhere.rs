@@ -12,6 +12,11 @@ use crate::{
 };
 
 impl Run {
+    /// Whether it was imported from another home and not taken over. Nothing of it runs here.
+    pub fn is_foreign(&self) -> bool {
+        self.imported && !self.taken_over
+    }
+
     /// Gives the events after which nothing is owed or expected here any more. Nothing is said about the work: a run
     /// that was open is cancelled in this record.
     pub fn close_elsewhere(&self, now: Moment) -> Vec<Event> {

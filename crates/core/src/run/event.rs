@@ -115,6 +115,8 @@ events! {
     RunSealed = "run.sealed", 1 { leg: u32, outcome: Outcome }
     /// What is left of a run that was sealed is gone on with.
     RunResumed = "run.resumed", 1 { leg: u32, stage: Stage }
+    /// The operator lets a run that was imported from another home continue here.
+    RunTakenOver = "run.taken_over", 1 {}
     BudgetRaised = "run.budget_raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     HookFinished = "run.hook_finished", 1 { key: RunHookKey, end: HookEnd }
     CardWritten = "run.card_written", 1 { leg: u32, failure: Option<String> }

@@ -56,6 +56,8 @@ impl Run {
             turns: 0,
             hooks: Vec::new(),
             hooks_fired: BTreeMap::new(),
+            imported: false,
+            taken_over: false,
             spec,
         };
         run.owe_hook(RunHookEvent::Opened, at);
@@ -137,6 +139,7 @@ impl Run {
                 self.leg_mut().sealed = Some(e.outcome.clone());
                 self.owe_hook(RunHookEvent::Ended(ending), at);
             }
+            Event::RunTakenOver(_) => self.taken_over = true,
             Event::RunResumed(e) => {
                 let ended = self.leg().sealed.as_ref().map(Outcome::told).unwrap_or_default();
                 self.graph.iter_mut().for_each(|graph| graph.restart(&ended));

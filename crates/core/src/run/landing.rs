@@ -60,6 +60,23 @@ pub struct PullRequest {
 pub struct PullState {
     pub standing: PullStanding,
     pub checks: PullChecks,
+    /// How many comments and reviews were left out, for their authors have no write access.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub left_out: u32,
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Whose comments on a pull request go back to the agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommentAuthors {
+    /// Of people who may push to the repository.
+    #[default]
+    Write,
+    Everyone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

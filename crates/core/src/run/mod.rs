@@ -34,16 +34,15 @@ pub use event::{
     HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
     LandingApproved, LandingHeld, PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved,
     PullRequested, PullSeen, QuestionSeen, RecordForged, RemarksLeft, RunCancelled, RunOpened,
-    RunResumed, RunSealed, RunStopped,
-    SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
-    TaskReturned, WorkLanded,
+    RunResumed, RunSealed, RunStopped, RunTakenOver, SessionEnded, SessionOwed, StageEntered,
+    StepTaken, TaskFailed, TaskQueued, TaskRetried, TaskReturned, WorkLanded,
 };
 pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};
 pub use held::{Approval, HeldLanding};
 pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};
 pub use landing::{
-    LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks, PullRequest,
-    PullStanding, PullState, Remark,
+    CommentAuthors, LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks,
+    PullRequest, PullStanding, PullState, Remark,
 };
 pub use outcome::{Cause, Ending, Outcome, Proof};
 pub use prompt::{DEFAULT_TEMPLATES, Template, placeholders};

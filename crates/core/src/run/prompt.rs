@@ -13,6 +13,7 @@ use super::{
 use crate::{
     plan::{Plan, PlanTask},
     result::Finding,
+    text::{named, quoted},
     verdict::Receipt,
 };
 
@@ -255,11 +256,7 @@ impl Run {
 
     /// Words what a pull request was told. The words are others', and are quoted.
     pub(super) fn remarked(&self, task: Option<&PlanTask>, remarks: &[Remark]) -> String {
-        let quoted =
-            |text: &str| text.lines().map(|line| format!("> {line}\n")).collect::<String>();
-        // Who said it is named by others too.
-        let name = |by: &str| by.lines().collect::<Vec<_>>().join(" ");
-        let remark = |one: &Remark| format!("{}:\n{}\n", name(&one.by), quoted(&one.text));
+        let remark = |one: &Remark| format!("{}:\n{}\n\n", named(&one.by), quoted(&one.text));
         let remarks = remarks.iter().map(remark).collect();
         self.render(Template::Remarks, task, &Extras { remarks, ..Extras::default() })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{hook::RunHookEvent, prompt::Template, stage::Stage};
+use super::{hook::RunHookEvent, landing::CommentAuthors, prompt::Template, stage::Stage};
 use crate::{
     limits::Bounds,
     plan::Plan,
@@ -253,6 +253,8 @@ pub struct RunSpec {
     /// How long checks of others are waited for before there are none.
     #[serde(default = "a_minute")]
     pub pull_checks_ms: u64,
+    #[serde(default)]
+    pub comments_from: CommentAuthors,
     #[serde(default)]
     pub prices: Option<Prices>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

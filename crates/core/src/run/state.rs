@@ -190,6 +190,11 @@ pub struct Run {
     pub turns: u32,
     pub hooks: Vec<RunHookOwed>,
     pub hooks_fired: BTreeMap<RunHookEvent, u32>,
+    /// Whether the ledger holds it because it was imported from another home. Not part of its events.
+    #[serde(skip)]
+    pub imported: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken_over: bool,
 }
 
 impl Run {

@@ -360,6 +360,8 @@ pub enum Command {
     Rename {
         name: String,
     },
+    /// Lets a session that was imported from another home continue here.
+    TakeOver,
     RaiseLimit {
         bytes: u64,
     },
@@ -403,6 +405,10 @@ pub enum Rejected {
     Sealed(&'static str),
     #[error("the session was cancelled")]
     Cancelled,
+    #[error(
+        "the session was imported from another home, and nothing of it runs here until it is taken over; that lets this command run again: {0}"
+    )]
+    Imported(String),
     #[error("its place of work was removed{}", kept_on(.0))]
     PlaceGone(Option<String>),
     #[error("no process of this session is running")]

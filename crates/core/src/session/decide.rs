@@ -3,6 +3,7 @@
 use super::{
     attempt::{ClaimSource, Standing},
     command::{Command, Rejected, Reporter, Resolve, SendMode, Signal, Testimony},
+    elsewhere::is_for_foreign,
     event::*,
     launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Reports, Sight, Stop, StopStep, StopWhy},
     spec::Assignment,
@@ -58,6 +59,9 @@ pub(super) fn answer_to(request: &Request, reply: &Reply) -> MessageQueued {
 impl Session {
     /// Decides what comes of a command at a moment.
     pub fn decide(&self, command: &Command, now: Moment) -> Decision {
+        if self.is_foreign() && !is_for_foreign(command) {
+            return Err(Rejected::Imported(self.spec.agent.argv.join(" ")));
+        }
         match command {
             Command::WorkPrepared { .. }
             | Command::WorkFailed { .. }
@@ -135,6 +139,8 @@ impl Session {
             Command::Rename { name } => {
                 if_new(*name != self.spec.name, SessionRenamed { name: name.clone() })
             }
+            Command::TakeOver if self.is_foreign() => one(SessionTakenOver {}),
+            Command::TakeOver => Ok(vec![]),
             Command::RaiseLimit { bytes } => match *bytes > self.output_limit {
                 true => one(LimitRaised { bytes: *bytes }),
                 false => Err(Rejected::LimitNotRaised { now: self.output_limit }),

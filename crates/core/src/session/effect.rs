@@ -109,6 +109,9 @@ impl Session {
     /// Gives all that is owed now.
     pub fn effects(&self) -> Vec<Effect> {
         let mut owed = Vec::new();
+        if self.is_foreign() {
+            return owed;
+        }
         if self.work == WorkState::Owed && !self.attempt().is_sealed() {
             owed.push(Effect::PrepareWork { attempt: self.work_for });
         }

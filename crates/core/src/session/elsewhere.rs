@@ -1,6 +1,7 @@
 //! A session that belongs to another home: its record was copied, its processes and what it owes were not.
 
 use super::{
+    command::Command,
     event::*,
     hook::{HookEnd, HookOwed},
     launch::Launch,
@@ -11,7 +12,21 @@ use crate::time::Moment;
 /// What is said of everything that only the other home can know.
 pub const ELSEWHERE: &str = "it was imported from another home, where it may go on";
 
+/// What may still be done with a foreign session: it is taken over, or what it left is removed.
+pub(super) fn is_for_foreign(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::TakeOver | Command::Tick | Command::WorkRemoved | Command::StoreRemoved
+    )
+}
+
 impl Session {
+    /// Whether it was imported from another home and not taken over. Nothing of it runs here, whatever its record says:
+    /// the record names the programs.
+    pub fn is_foreign(&self) -> bool {
+        self.imported && !self.taken_over
+    }
+
     /// Gives the events after which nothing is owed, running or expected here any more.
     ///
     /// Nothing is said about the work: an attempt that was open is cancelled in this record, a launch that may live is

@@ -26,6 +26,8 @@ use crate::{
 events! {
     SessionOpened = "session.opened", 1 { spec: Box<Spec> }
     SessionRenamed = "session.renamed", 1 { name: String }
+    /// The operator lets a session that was imported from another home continue here.
+    SessionTakenOver = "session.taken_over", 1 {}
     AttemptOpened = "attempt.opened", 1 { no: u32, instruction: Option<String> }
 
     /// The next attempt is for another task of the run, or for the same from another commit.

@@ -68,6 +68,8 @@ impl Session {
             forged_records: 0,
             store_removed: false,
             output_limit,
+            imported: false,
+            taken_over: false,
             spec,
         };
         session.queue_instruction();
@@ -101,6 +103,7 @@ impl Session {
         match event {
             Event::SessionOpened(_) => {}
             Event::SessionRenamed(e) => self.spec.name.clone_from(&e.name),
+            Event::SessionTakenOver(_) => self.taken_over = true,
             Event::AttemptOpened(e) => self.open_attempt(e.no, e.instruction.clone(), at),
             Event::TaskAssigned(e) => self.take_assignment(&e.assignment),
             Event::WorkPrepared(e) => {

@@ -251,6 +251,11 @@ pub struct Session {
     #[serde(default)]
     pub store_removed: bool,
     pub output_limit: u64,
+    /// Whether the ledger holds it because it was imported from another home. Not part of its events.
+    #[serde(skip)]
+    pub imported: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken_over: bool,
 }
 
 fn is_zero(count: &u32) -> bool {

@@ -13,19 +13,12 @@ use super::{
 use crate::{
     prompt,
     session::{Attempt, Session, TurnEnd},
-    text::{in_quotes, named, visible},
+    text::{in_quotes, named, quoted, visible},
     verdict::{CheckEnd, Receipt},
 };
 
 /// What every head of a message says first. No line of a text may pass for one.
 const HEAD: &str = "provost message";
-
-/// Quotes a text line by line; everything in it can be seen.
-pub(super) fn quoted(text: &str) -> String {
-    let shown = visible(text);
-    let lines = shown.split('\n').map(|line| format!("> {line}"));
-    lines.collect::<Vec<_>>().join("\n")
-}
 
 /// Gives a text of somebody who may instruct: as it is, but for lines that look like a head of Provost's.
 fn instructing(text: &str) -> String {

@@ -12,7 +12,6 @@ use super::{
     advance::{Around, Step, takes},
     command::{Checked, Command, Post, Rejected},
     criterion::{Criterion, CriterionState, Judgement},
-    envelope::quoted,
     event::*,
     gate::{Proof, Required},
     member::{Actor, Member, Role, Told},
@@ -23,7 +22,7 @@ use super::{
 use crate::{
     lifecycle::ClaimKind,
     session::Session,
-    text::{in_quotes, named, visible},
+    text::{in_quotes, named, quoted, visible},
     time::Moment,
     verdict::{CheckEnd, Receipt},
 };

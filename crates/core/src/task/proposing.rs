@@ -11,7 +11,6 @@ use super::{
     command_line::Commands,
     criterion::says_something,
     decide::Decision,
-    envelope::quoted,
     event::*,
     member::{Actor, Member, Role},
     message::{Address, Kind, Standing, Trust},
@@ -20,7 +19,7 @@ use super::{
 use crate::{
     lifecycle::State,
     session::Session,
-    text::{named, visible},
+    text::{named, quoted, visible},
 };
 
 /// The longest proposal.

@@ -2,7 +2,7 @@
 
 use provost_core::{
     lifecycle::State,
-    session::{Command, End, EndedBy, Event, HookEnd, HookEvent},
+    session::{Command, End, EndedBy, Event, HookEnd, HookEvent, Rejected, Resolve, SendMode},
 };
 
 use crate::kit::{Bench, spec};
@@ -52,4 +52,29 @@ fn a_hook_that_was_owed_there_may_have_run_and_one_of_the_closing_did_not() {
     };
     assert!(matches!(ended(HookEvent::Started), Some(HookEnd::Uncertain(_))));
     assert!(matches!(ended(HookEvent::State(State::Cancelled)), Some(HookEnd::NotStarted(_))));
+}
+
+#[test]
+fn imported_session_refuses_everything_until_it_is_taken_over() {
+    let mut bench = Bench::running(spec());
+    closed(&mut bench);
+    bench.session.imported = true;
+    let send =
+        Command::Send { key: "k".to_owned(), text: "go on".to_owned(), mode: SendMode::Continue };
+    let resolve = Command::Resolve { to: Resolve::Accepted, because: "x".to_owned() };
+    for command in [&send, &resolve, &Command::Stop, &Command::Compact { key: "c".to_owned() }] {
+        let refused = bench.session.decide(command, bench.now);
+        assert!(matches!(refused, Err(Rejected::Imported(_))), "{command:?}: {refused:?}");
+    }
+    assert_eq!(bench.session.effects(), []);
+    bench.tell(Command::TakeOver);
+    assert!(!bench.session.is_foreign());
+    bench.tell(send);
+    assert!(!bench.session.effects().is_empty(), "it continues");
+}
+
+#[test]
+fn own_session_needs_no_taking_over() {
+    let bench = Bench::running(spec());
+    assert_eq!(bench.session.decide(&Command::TakeOver, bench.now), Ok(vec![]));
 }

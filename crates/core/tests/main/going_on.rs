@@ -410,7 +410,10 @@ fn a_warning_is_kept_once() {
 
 #[test]
 fn an_approval_that_the_policy_settles_is_settled_once_and_needs_no_person() {
-    use provost_core::policy::{Decision, Matcher, Rule};
+    use provost_core::{
+        policy::{Decision, Matcher, Rule},
+        request::{CommandLookup, ProgramLookup},
+    };
     let mut spec = codex();
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
     let rule = |decision, text: &str| Rule { decision, matches: Matcher::Command(words(text)) };
@@ -421,8 +424,11 @@ fn an_approval_that_the_policy_settles_is_settled_once_and_needs_no_person() {
         ("cargo build", None),
     ] {
         let mut bench = working(spec.clone());
+        let found = |word| ProgramLookup { word, file: Some("/bin/x".to_owned()), refused: None };
+        let programs = provost_core::policy::programs(command).into_iter().map(found).collect();
         let subject = provost_core::request::Subject {
             command: Some(command.to_owned()),
+            lookup: Some(CommandLookup { in_worktree: true, programs }),
             ..Default::default()
         };
         bench.signal(Signal::Asked(Asked {

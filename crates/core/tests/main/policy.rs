@@ -1,8 +1,9 @@
 //! The project's rules about approvals.
 
+use proptest::prelude::*;
 use provost_core::{
-    policy::{Decision, Matcher, Policy, Rule, Ruling},
-    request::Subject,
+    policy::{self, Decision, Matcher, Policy, Rule, Ruling},
+    request::{CommandLookup, ProgramLookup, Subject},
 };
 
 fn policy(rules: &[(Decision, Matcher)]) -> Policy {
@@ -16,21 +17,37 @@ fn words(text: &str) -> Matcher {
     Matcher::Command(text.split(' ').map(str::to_owned).collect())
 }
 
+/// A command in the session's working directory, whose programs all are files that the agent cannot write.
 fn command(line: &str) -> Subject {
-    Subject { command: Some(line.to_owned()), ..Subject::default() }
+    let found = |word: String| {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        ProgramLookup { file: Some(format!("/usr/bin/{name}")), word, refused: None }
+    };
+    let programs = policy::programs(line).into_iter().map(found).collect();
+    let lookup = Some(CommandLookup { in_worktree: true, programs });
+    Subject { command: Some(line.to_owned()), lookup, ..Subject::default() }
 }
 
 #[test]
 fn a_permission_is_for_plain_words_only() {
     let policy = policy(&[(Decision::Allow, words("git status"))]);
-    for line in
-        ["git status", "git status --short", "/usr/bin/git status", "bash -lc 'git status -s'"]
-    {
+    for line in [
+        "git status",
+        "git status --short",
+        "bash -lc 'git status -s'",
+        "/bin/bash -c 'git status'",
+    ] {
         assert!(matches!(policy.rule(&command(line)), Ruling::Allow(_)), "{line}");
     }
     for line in [
         "git",
         "git stash",
+        "./git status",
+        "/usr/bin/git status",
+        "bash -c './git status'",
+        "./bash -c 'git status'",
+        "bin/sh -c 'git status'",
+        "git -C . status",
         "mygit status",
         "git status; rm x",
         "git status && rm x",
@@ -137,4 +154,85 @@ fn rules_are_moved_to_another_place_of_work_with_their_paths() {
     let moved = Policy { rules, ..Policy::default() }.moved("/trees/0", "/trees/7");
     let expected = ["/trees/7", "/trees/7/docs", "/trees/01", "/etc"].map(path);
     assert_eq!(moved.rules, expected);
+}
+
+#[test]
+fn a_path_is_allowed_only_by_a_rule_with_the_same_path() {
+    let policy = policy(&[(Decision::Allow, words("/usr/bin/git status"))]);
+    for line in ["/usr/bin/git status", "bash -c '/usr/bin/git status'"] {
+        assert!(matches!(policy.rule(&command(line)), Ruling::Allow(_)), "{line}");
+    }
+    for line in
+        ["git status", "/bin/git status", "/usr/bin/../bin/git status", "./usr/bin/git status"]
+    {
+        assert_eq!(policy.rule(&command(line)), Ruling::Ask, "{line}");
+    }
+    let relative = self::policy(&[(Decision::Allow, words("scripts/test"))]);
+    assert_eq!(relative.rule(&command("scripts/test")), Ruling::Ask, "the agent can write it");
+}
+
+#[test]
+fn a_command_is_allowed_only_with_what_was_found_on_disk() {
+    let policy = policy(&[(Decision::Allow, words("git"))]);
+    let asked = |change: fn(&mut CommandLookup)| {
+        let mut subject = command("/bin/sh -c 'git status'");
+        change(subject.lookup.as_mut().unwrap());
+        policy.rule(&subject)
+    };
+    assert!(matches!(asked(|_| ()), Ruling::Allow(_)));
+    assert_eq!(asked(|found| found.in_worktree = false), Ruling::Ask);
+    assert_eq!(asked(|found| found.programs[0].file = None), Ruling::Ask, "the shell");
+    assert_eq!(asked(|found| found.programs[1].file = None), Ruling::Ask, "the program");
+    assert_eq!(asked(|found| found.programs.truncate(1)), Ruling::Ask);
+    assert_eq!(asked(|found| found.programs[1].word = "ls".to_owned()), Ruling::Ask);
+    let unknown = Subject { lookup: None, ..command("git status") };
+    assert_eq!(policy.rule(&unknown), Ruling::Ask);
+}
+
+#[test]
+fn a_refusal_is_not_evaded_by_what_stands_around_or_between() {
+    let policy = policy(&[
+        (Decision::Allow, words("git")),
+        (Decision::Deny, words("git push")),
+        (Decision::Ask, words("git tag --delete")),
+    ]);
+    for line in [
+        "git push",
+        "/usr/bin/git push",
+        "./git push",
+        "git -C x push",
+        "git -C 'a b' push",
+        "git -C \"a;b\" push",
+        "git --git-dir=x -c a=b --no-pager push origin",
+        "env A=b git push",
+        "sudo -u me git push",
+        "command git push",
+        "bash -lc 'git -C \"a b\" push'",
+        "true && git -C x push",
+        "gi''t pu\\sh",
+        "eval \"git push\"",
+    ] {
+        assert!(matches!(policy.rule(&command(line)), Ruling::Deny(_)), "{line}");
+    }
+    for line in ["git log push", "git commit -m x push", "git status"] {
+        assert!(matches!(policy.rule(&command(line)), Ruling::Allow(_)), "{line}");
+    }
+    for line in ["git tag --delete v1", "git tag v1 --delete", "git -C x tag -v v1 --delete"] {
+        assert_eq!(policy.rule(&command(line)), Ruling::Ask, "{line}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_rule_without_a_slash_never_allows_a_word_with_one(
+        rule in "[a-z.]{1,4}( [a-z./-]{1,4}){0,2}",
+        line in "[a-z./]{0,3}/[a-z./]{0,4}( [a-z./-]{1,4}){0,3}",
+        shell in prop::option::of("(/bin/)?(ba|z|da)?sh"),
+    ) {
+        let words: Vec<&str> = rule.split(' ').collect();
+        prop_assume!(!words[0].contains('/'));
+        let policy = policy(&[(Decision::Allow, self::words(&rule))]);
+        let line = shell.map_or_else(|| line.clone(), |shell| format!("{shell} -c '{line}'"));
+        prop_assert_eq!(policy.rule(&command(&line)), Ruling::Ask);
+    }
 }

@@ -1,5 +1,7 @@
 //! A page of quoted texts and lists, as Markdown and as HTML. Whatever is put in comes out as text.
 
+use provost_core::text::is_deceptive;
+
 /// A page under construction.
 #[derive(Debug)]
 pub(super) struct Page {
@@ -47,6 +49,11 @@ impl Page {
             parts.iter().for_each(|part| text += &format!("\n{}\n", part.markdown()));
         }
         text
+    }
+
+    /// The page for a forge, where nothing in it notifies people, links to other sites or refers to issues.
+    pub(super) fn published(&self) -> String {
+        inert(&self.markdown())
     }
 
     pub(super) fn html(&self) -> String {
@@ -101,6 +108,44 @@ impl Part {
     }
 }
 
+/// Puts into code what a forge makes a mention, a link or a reference of: `@`, `://`, `www.`, and `#` before a digit.
+/// Every other backtick of a page is escaped, so no code is open where one is added.
+fn inert(text: &str) -> String {
+    let (mut inert, mut rest, mut in_code) = (String::with_capacity(text.len()), text, false);
+    while let Some(next) = rest.chars().next() {
+        let taken = live(rest);
+        if (taken > 0) != in_code {
+            inert.push('`');
+            in_code = taken > 0;
+        }
+        let end = if in_code { taken } else { next.len_utf8() };
+        // A number sign is escaped already, which code would show.
+        inert.push_str(if in_code { rest[..end].trim_start_matches('\\') } else { &rest[..end] });
+        rest = &rest[end..];
+    }
+    if in_code {
+        inert.push('`');
+    }
+    inert
+}
+
+/// How many bytes at the beginning of a text a forge would make something of.
+fn live(text: &str) -> usize {
+    let begins = |with: &str| text.get(..with.len()).is_some_and(|s| s.eq_ignore_ascii_case(with));
+    let is_number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    if begins("@") {
+        1
+    } else if begins("://") {
+        3
+    } else if begins("www.") {
+        4
+    } else if text.strip_prefix("\\#").is_some_and(is_number) {
+        2
+    } else {
+        0
+    }
+}
+
 /// A text on one line that Markdown takes for nothing but text.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
@@ -139,18 +184,24 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// Puts a sign in the place of what would drive a terminal, or turn the direction of writing.
+/// Puts a sign in the place of what would drive a terminal, turn the direction of writing, or is not seen.
 fn visible(text: &str) -> String {
-    let hidden = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let hidden = |c: char| is_deceptive(c) && c != '\n' && c != '\t';
     text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_published_notifies_and_links_nobody() {
+        let mut page = Page::new("x");
+        let said = "ask @octo @@team/x, see https://a.example and WWW.b.example, as in o/r#12 \u{202e}\u{200b}c\\d #e a@b.example";
+        page.part("Said", [Part::Quote(said.to_owned())]);
+        let expected = "> ask `@`octo `@@`team/x, see https`://`a.example and `WWW.`b.example, as in o/r`#`12 \u{fffd}\u{fffd}c\\\\d \\#e a`@`b.example";
+        assert_eq!(page.published(), format!("# x\n\n## Said\n\n{expected}\n"));
+    }
 
     #[test]
     fn nothing_that_was_said_is_more_than_text() {

@@ -347,6 +347,7 @@ pub(super) fn run_refused(why: &run::Rejected, named: &str) -> ApiError {
         run::Rejected::Nothing
         | run::Rejected::Sealed(_)
         | run::Rejected::Cancelled
+        | run::Rejected::Imported
         | run::Rejected::GoingOn
         | run::Rejected::NothingLeft
         | run::Rejected::NoPlanToApprove
@@ -356,6 +357,7 @@ pub(super) fn run_refused(why: &run::Rejected, named: &str) -> ApiError {
     let next = match why {
         run::Rejected::UsedUp(_) => format!("provost limit {named} --tokens MORE"),
         run::Rejected::Sealed("failed" | "cancelled") => format!("provost resume {named}"),
+        run::Rejected::Imported => format!("provost resume {named} --take-over"),
         run::Rejected::BudgetNotRaised(_)
         | run::Rejected::Nothing
         | run::Rejected::Sealed(_)
@@ -408,6 +410,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::RequestRevision { .. }
         | Rejected::Sealed(_)
         | Rejected::Cancelled
+        | Rejected::Imported(_)
         | Rejected::NotRunning
         | Rejected::NotOurs
         | Rejected::EndedElsewhere
@@ -437,6 +440,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
         Rejected::BudgetUsedUp(used_up) => format!("provost limit {named} {}", used_up.raise),
         Rejected::EndsUnheard => format!("provost resume {named} TEXT"),
+        Rejected::Imported(_) => format!("provost resume {named} --take-over"),
         Rejected::AtItsScreen(_) => format!("provost attach {named}"),
         Rejected::EndedElsewhere => "provost discover".to_owned(),
         Rejected::OfRun(run) => format!("provost resume {}", run.short()),

@@ -337,7 +337,7 @@ fn retried(key: &str, retry: u32) -> String {
     if retry == 0 { key.to_owned() } else { format!("{key}-r{retry}") }
 }
 
-fn check_end(exit: &ExitRecord) -> CheckEnd {
+pub(super) fn check_end(exit: &ExitRecord) -> CheckEnd {
     match (exit.ended_by, &exit.end) {
         (EndedBy::TimeLimit, _) => CheckEnd::TimeLimit,
         (EndedBy::OutputLimit, _) => CheckEnd::OutputLimit,

@@ -64,7 +64,13 @@ pub(crate) fn equip(
         set(spec, name, value);
     }
     match driver {
-        Driver::CodexExec => spec.argv.extend(exec_arguments(session)),
+        Driver::CodexExec => {
+            spec.argv.extend(exec_arguments(session));
+            // Arguments can be read by every user of the machine.
+            let instruction = session.attempt().instruction.clone().unwrap_or_default();
+            spec.stdin = StdinMode::Text(instruction);
+            spec.journal_stdin = false;
+        }
         Driver::CodexTerminal => spec.argv.extend(terminal_arguments(program, session, launch)),
         Driver::Codex | Driver::Command | Driver::Jsonl | Driver::Terminal => {
             listen(home, session, launch, spec);
@@ -198,7 +204,8 @@ fn exec_arguments(session: &Session) -> Vec<String> {
     if let Some(thread) = &session.thread {
         arguments.extend(words(&["resume", thread]));
     }
-    arguments.extend(words(&["--", session.attempt().instruction.as_deref().unwrap_or_default()]));
+    // The instruction is on standard input.
+    arguments.push("-".to_owned());
     arguments
 }
 

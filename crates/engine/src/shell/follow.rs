@@ -29,6 +29,7 @@ use super::{
     executor::{TERMINAL_SIZE, World},
     handle::{Handle, Teller},
     held::{self, NoneLeft, SURVIVOR_GRACE, chain},
+    programs::{self, AgentPlace},
     real_path,
     watch::{Guess, Hints},
 };
@@ -63,7 +64,7 @@ pub(crate) struct Follower {
     failed_looks: u32,
     failed_links: u32,
     /// Where the agent works, and its relative paths begin.
-    cwd: PathBuf,
+    place: AgentPlace,
     protocol: Box<dyn Protocol>,
     /// What its terminal lets guess, if it has one.
     terminal: Option<Hints>,
@@ -176,8 +177,8 @@ impl Follower {
             broken: None,
             failed_looks: 0,
             failed_links: 0,
+            place: AgentPlace::of(session, &link.world, cwd(session)),
             link,
-            cwd: cwd(session),
             protocol,
             terminal,
             moves: driver != Driver::CodexTerminal,
@@ -738,7 +739,8 @@ impl Follower {
         if cursor <= self.told && !matches!(signal, Signal::Closed | Signal::InputSeen { .. }) {
             return;
         }
-        let signal = real_path::added(signal, &self.cwd).await;
+        let signal = real_path::added(signal, &self.place.cwd).await;
+        let signal = programs::added(signal, &self.place).await;
         let told = self.folded.take(signal, cursor, self.printed_ms);
         self.tell_observed(told, None).await;
     }

@@ -239,11 +239,13 @@ impl Owner {
     pub(super) fn load(&mut self, stream: &StreamId) -> Result<Changes, String> {
         match stream::subject(stream.as_str()).map_err(|why| why.to_string())? {
             Subject::Session(_) => {
-                let (session, version) = self.folded::<Session>(stream, stream::fold)?;
+                let (mut session, version) = self.folded::<Session>(stream, stream::fold)?;
+                session.imported = self.is_imported(stream)?;
                 Ok(self.board.load(session, version))
             }
             Subject::Run(_) => {
-                let (run, version) = self.folded::<Run>(stream, stream::fold_run)?;
+                let (mut run, version) = self.folded::<Run>(stream, stream::fold_run)?;
+                run.imported = self.is_imported(stream)?;
                 Ok(self.board.load_run(run, version))
             }
             Subject::Task(_) => {
@@ -251,6 +253,10 @@ impl Owner {
                 Ok(self.board.load_task(task, version))
             }
         }
+    }
+
+    fn is_imported(&self, stream: &StreamId) -> Result<bool, String> {
+        self.ledger.is_imported(stream).map_err(|why| why.to_string())
     }
 
     fn folded<T: DeserializeOwned>(

@@ -230,7 +230,7 @@ impl Forge<'_> {
         let path = format!("repos/{{owner}}/{{repo}}/pulls/{number}/comments?per_page=100");
         let api = ["gh", "api", &path, "--paginate"];
         let lines = self.look(&format!("{key}.lines"), &api).await?;
-        forge::view(&view, &lines, &pull.commit.0)
+        forge::view(&view, &lines, &pull.commit.0, self.run.spec.comments_from)
     }
 
     /// A call that only looks leaves no record: it may be made again.

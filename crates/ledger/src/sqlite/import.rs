@@ -71,9 +71,14 @@ impl SqliteLedger {
                 (!own).then_some(close)
             }
         };
+        let foreign = import.close.is_some();
         import.body(header.last_seq)?;
         let (counts, closed, last_seq) = (import.counts, import.closed, import.last_seq);
         db.run(|conn| finish(conn, last_seq, &self.software))?;
+        if foreign {
+            let mark = "INSERT INTO imported (through) VALUES (?1)";
+            db.run(|conn| conn.execute(mark, [int(last_seq)]).map(drop))?;
+        }
         tx.commit().map_err(|e| db.error(e))?;
         self.last_seq = last_seq;
         for (kind, v, _) in db.run(rows::kinds)? {

@@ -158,6 +158,12 @@ impl<T: Connected> ReadLedger for T {
         visit_rows(self.db(), &sql, params![query, int(limit as u64)], visit)
     }
 
+    fn is_imported(&self, stream: &StreamId) -> Result<bool, Error> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM stream JOIN imported ON created_seq <= through WHERE id = ?1)";
+        self.db()
+            .run(|conn| conn.prepare_cached(sql)?.query_row([stream.as_str()], |row| row.get(0)))
+    }
+
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error> {
         self.db().run(|conn| {
             let mut next = conn.prepare_cached(

@@ -9,7 +9,8 @@ pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 pub(crate) const APPLICATION_ID: i32 = 0x5072_764c;
 
 /// Step `n` leads from version `n` to `n + 1`. Steps are only ever added.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("words.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("schema.sql"), include_str!("words.sql"), include_str!("imported.sql")];
 
 /// Brings the tables up to date, step by step, each in its own transaction.
 pub(crate) fn migrate(conn: &Connection) -> rusqlite::Result<()> {

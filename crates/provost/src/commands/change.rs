@@ -39,6 +39,41 @@ impl KeyArgs {
     }
 }
 
+/// Lets what was imported from another home run here
+#[derive(Debug, Args)]
+pub(crate) struct TakeOverArgs {
+    /// Let a session or run that was imported from another home run its programs here
+    #[arg(long)]
+    take_over: bool,
+}
+
+impl TakeOverArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.take_over
+    }
+
+    /// Takes over what is named, a run with all of its sessions.
+    pub(crate) fn apply(&self, context: &Context, id: &str) -> Result<(), Error> {
+        if !self.take_over {
+            return Ok(());
+        }
+        let (client, body) = (context.daemon()?, serde_json::json!({}));
+        let post = |path: String| client.post::<Value>(&path, &body, &context.key(None));
+        match target::find_any(&client, id)? {
+            Target::Session(row) => post(target::action(&row.id, TAKE_OVER)).map(drop)?,
+            Target::Run(row) => {
+                for session in &row.sessions {
+                    post(target::action(&session.id, TAKE_OVER))?;
+                }
+                post(target::run_action(&row.id, TAKE_OVER)).map(drop)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const TAKE_OVER: &str = "take-over";
+
 /// Asks for a change of a session and shows what is true then.
 pub(crate) fn change(
     context: &Context,

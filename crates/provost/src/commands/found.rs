@@ -82,9 +82,11 @@ impl Found {
         }
     }
 
-    /// Says whether it is a Codex that has written down nothing yet: it does from its first prompt on.
+    /// Whether it is a Codex that has written down nothing yet: it does from its first prompt on. A shell that only
+    /// carries `AI_AGENT` is none, and would run what is sent to it.
     fn begins_later(&self) -> bool {
-        self.agent == kind(&AgentKind::Codex) && self.process.is_some() && self.writes_seen
+        let codex = self.agent == kind(&AgentKind::Codex) && self.own_program;
+        codex && self.process.is_some() && self.writes_seen
     }
 
     /// Says what cannot be known about it.

@@ -5,7 +5,7 @@ use provost_api::SendRequest;
 use serde_json::json;
 
 use super::{
-    change::{KeyArgs, change, change_any},
+    change::{KeyArgs, TakeOverArgs, change, change_any},
     input,
 };
 use crate::{cli::Outcome, context::Context};
@@ -16,7 +16,8 @@ const GO_ON: &str =
 
 /// Go on with a session that was stopped or has ended, in the same conversation, or with a run
 ///
-/// A run that failed or was cancelled goes on with exactly what is left of it.
+/// A run that failed or was cancelled goes on with exactly what is left of it. What was imported from another home runs
+/// nothing here until --take-over is given: its record names the programs.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost resume 1a2b3c4d\n  provost resume 1a2b3c4d 'The network is back: go on.'"
@@ -28,11 +29,14 @@ pub(crate) struct ResumeArgs {
     /// What to say to a session; `-` takes it from standard input
     text: Option<String>,
     #[command(flatten)]
+    take_over: TakeOverArgs,
+    #[command(flatten)]
     key: KeyArgs,
 }
 
 pub(crate) fn run(context: &Context, args: &ResumeArgs) -> Outcome {
     let text = input::text(args.text.as_deref().unwrap_or(GO_ON))?;
+    args.take_over.apply(context, &args.id)?;
     let send = SendRequest { text, supersede: false };
     if args.text.is_some() {
         // A run words by itself what its agents are told.

@@ -5,7 +5,7 @@ use provost_api::{ApiError, SendRequest};
 use provost_core::task::{Address, Channel, Command, Kind, Post, Priority};
 
 use super::{
-    change::{KeyArgs, change},
+    change::{KeyArgs, TakeOverArgs, change},
     input,
     tasking::OfTask,
 };
@@ -32,6 +32,8 @@ pub(crate) struct SendArgs {
     /// The member of a task that it is for, or `operator`
     #[arg(long, value_name = "MEMBER")]
     to: Option<String>,
+    #[command(flatten)]
+    take_over: TakeOverArgs,
     #[command(flatten)]
     message: MessageArgs,
     #[command(flatten)]
@@ -78,7 +80,13 @@ pub(crate) fn run(context: &Context, args: &SendArgs) -> Outcome {
         (None, Some(text)) => {
             input::parse_name(&args.first).map_err(|why| usage(format!("the session: {why}")))?;
             let request = SendRequest { text: input::text(text)?, supersede: args.supersede };
+            args.take_over.apply(context, &args.first)?;
             change(context, &args.first, "send", &request, &args.key)
+        }
+        (Some(_), None) if args.take_over.is_given() => {
+            Err(usage("--take-over is about a session, and --to names a member of a task")
+                .next("provost resume SESSION --take-over")
+                .into())
         }
         (Some(to), None) => post(context, args, to),
         (None, None) => Err(usage("say what to send, and to whom")

@@ -4,6 +4,8 @@ mod history;
 mod runs;
 mod tasks;
 
+use std::time::Duration;
+
 use axum::{
     Json, Router,
     body::{Body, Bytes},
@@ -15,17 +17,18 @@ use axum::{
 use provost_api::{
     AnswerRequest, ApiError, CallRequest, CancelRequest, Code, DaemonInfo, Decision, ErrorBody,
     IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenRequest, PROTOCOL, RenameRequest,
-    ReportRequest, ResolveRequest, SendRequest,
+    ReportRequest, ResolveRequest, SendRequest, VerifyEnd, VerifyReply, VerifyRequest,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},
     request::{Reply, Scope},
     session::{Command, Reporter, Resolve, SendMode, Spec},
     task::Call,
+    verdict::CheckEnd,
 };
 use provost_engine::{
     report::{self, check_name, check_text},
-    shell::{Ask, By, Extent, Listing, TaskAsk, watch},
+    shell::{Ask, By, Extent, Listing, TaskAsk, VerifierCommand, run_verifier, watch},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -114,6 +117,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/sessions/{id}/answer", post(answer))
         .route("/v1/sessions/{id}/limit", post(limit))
         .route("/v1/sessions/{id}/rename", post(rename))
+        .route("/v1/sessions/{id}/take-over", post(take_over))
         .route("/v1/runs", get(runs::list).post(runs::open))
         .route("/v1/runs/{id}", get(runs::row))
         .route("/v1/runs/{id}/graph", get(runs::graph))
@@ -121,6 +125,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/runs/{id}/reject", post(runs::reject))
         .route("/v1/runs/{id}/cancel", post(runs::cancel))
         .route("/v1/runs/{id}/resume", post(runs::resume))
+        .route("/v1/runs/{id}/take-over", post(runs::take_over))
         .route("/v1/runs/{id}/limit", post(runs::limit))
         .route("/v1/tasks", get(tasks::list).post(tasks::open))
         .route("/v1/tasks/{id}", get(tasks::row))
@@ -138,6 +143,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/tasks/{id}/audit", get(history::audit))
         .route("/v1/search", get(history::search))
         .route("/v1/telemetry", get(history::telemetry))
+        .route("/v1/verify", post(verify))
         .route("/v1/gc", post(collect))
         .route("/v1/ledger/archive", post(archive))
         .fallback(nothing)
@@ -176,6 +182,40 @@ async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
 async fn operator(State(daemon): State<Daemon>, caller: Caller) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     Ok(Json(json!({"ok": true})).into_response())
+}
+
+/// Runs a verifier's command under a holder. A client that hangs up has it ended.
+async fn verify(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    Given(request): Given<VerifyRequest>,
+) -> Answer {
+    daemon.peer(&caller).await?.must_be_operator()?;
+    let command = VerifierCommand {
+        argv: request.argv,
+        directory: request.directory.into(),
+        environment: request.environment.into_iter().collect(),
+        time_limit: Duration::from_millis(request.time_limit_ms),
+        output_limit: request.output_limit,
+    };
+    // Held until the answer is sent: dropping it cancels the command.
+    let (_wanted, cancel) = tokio::sync::watch::channel(false);
+    let (done, result) = tokio::sync::oneshot::channel();
+    let (world, key) =
+        (daemon.world.clone(), format!("verify-{}", super::server::new_session_id()));
+    daemon.own(async move {
+        done.send(run_verifier(&world, &key, command, cancel).await).ok();
+    });
+    let leaving = |_| ApiError::new(Code::Unreachable, "the daemon leaves while a verifier runs");
+    let ended = result.await.map_err(leaving)?;
+    let end = match ended.end {
+        CheckEnd::Exit(code) => VerifyEnd::Exit(code),
+        CheckEnd::Signal(signal) => VerifyEnd::Signal(signal),
+        CheckEnd::TimeLimit => VerifyEnd::TimeLimit,
+        CheckEnd::OutputLimit => VerifyEnd::OutputLimit,
+        CheckEnd::Unfinished(why) => VerifyEnd::Unfinished(why),
+    };
+    Ok(Json(VerifyReply { ok: true, end, printed: ended.printed }).into_response())
 }
 
 /// A body that says nothing is read all the same: closing a connection with unread bytes resets it, and
@@ -305,6 +345,16 @@ async fn stop(
     _body: Bytes,
 ) -> Answer {
     operate(&daemon, &caller, &headers, session, ("stop", Command::Stop)).await
+}
+
+async fn take_over(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    _body: Bytes,
+) -> Answer {
+    operate(&daemon, &caller, &headers, session, ("take-over", Command::TakeOver)).await
 }
 
 async fn cancel(

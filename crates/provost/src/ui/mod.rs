@@ -19,7 +19,7 @@ mod table;
 mod task;
 mod text;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use provost_api::{ApiError, Code, ErrorBody};
 use serde::Serialize;
@@ -53,7 +53,7 @@ pub(crate) use task::{
     criterion_lines, draft_lines, for_operator_lines, heartbeat_lines, loop_lines, message_changed,
     message_lines, task_card, task_changed, task_lines,
 };
-pub(crate) use text::{clean, clean_block, clip};
+pub(crate) use text::{clean, clean_block, clip, escape_json};
 
 use crate::error::Error;
 
@@ -87,8 +87,12 @@ impl Ui {
         out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::output)
     }
 
-    /// Copies a whole reply through, as it comes.
+    /// Copies a whole reply of JSON through, as it comes.
     pub(crate) fn copy(&self, from: &mut impl io::Read) -> Result<(), Error> {
+        if io::stdout().is_terminal() {
+            let text = io::read_to_string(from).map_err(Error::output)?;
+            return self.line(&escape_json(&text));
+        }
         let mut out = io::stdout().lock();
         io::copy(from, &mut out).and_then(|_| out.flush()).map_err(Error::output)?;
         out.write_all(b"\n").map_err(Error::output)
@@ -97,7 +101,7 @@ impl Ui {
     /// Prints one JSON value on one line.
     pub(crate) fn value(&self, value: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_string(value).map_err(|why| Error::Output(why.into()))?;
-        self.line(&text)
+        self.line(&if io::stdout().is_terminal() { escape_json(&text) } else { text })
     }
 
     /// Prints the one result object of a command, with the commands that make sense next.

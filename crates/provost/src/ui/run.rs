@@ -263,6 +263,13 @@ fn landing(card: &mut Card, row: &RunRow) {
         let checks =
             pull.checks.as_deref().map_or(String::new(), |said| format!(", checks {said}"));
         card.label("pull request", &clean(&format!("{}{checks}", pull.url)));
+        if pull.left_out > 0 {
+            let text = format!(
+                "{} comments of people without write access (run.comments_from)",
+                pull.left_out
+            );
+            card.label("left out", &text);
+        }
     }
     for remark in &row.landing.remarks {
         card.label("not taken up", &clean(remark));

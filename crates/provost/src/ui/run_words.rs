@@ -91,6 +91,7 @@ pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
         "run.stopped" => format!("ended by Provost ({}): {}", text("cause"), text("detail")),
         "run.sealed" => format!("sealed as {}", data["outcome"]["ending"].as_str()?),
         "run.resumed" => format!("resumed in stage {}, leg {}", words(text("stage")), data["leg"]),
+        "run.taken_over" => "taken over from the home it was imported from".to_owned(),
         "run.budget_raised" => raised(data),
         "run.hook_finished" => {
             format!("hook {} ended: {}", data["key"]["event"].as_str()?, data["end"])

@@ -94,9 +94,33 @@ pub(super) fn char_width(c: char) -> usize {
     }
 }
 
+/// Escapes, in JSON for a terminal, what would drive the terminal, turn the direction of writing, or is not seen. It
+/// means the same: outside of strings JSON has none of that.
+pub(crate) fn escape_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || !is_deceptive(c) {
+            escaped.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            escaped.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_for_a_terminal_means_the_same_and_drives_nothing() {
+        let value = serde_json::json!({"a": "x\u{9b}31m\u{202e}\u{e0041}\u{7f}é\n"});
+        let text = escape_json(&value.to_string());
+        assert_eq!(text, r#"{"a":"x\u009b31m\u202e\udb40\udc41\u007fé\n"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
 
     #[test]
     fn nothing_can_drive_the_terminal_or_turn_the_text() {

@@ -1,1 +1,113 @@
-//! Approval rules: what allow, deny and ask match.
+//! Approval rules: what allow, deny and ask match. Driven with real Codex, whose sandbox they can open.
+
+use std::{fs, path::Path};
+
+use provost_testkit::{
+    harness::{Home, Repo},
+    model::{MODEL, ModelServer, codex, codex_config},
+};
+use serde_json::Value;
+
+/// A repository, a scripted model and real Codex with its default sandbox.
+pub(crate) struct CodexStage {
+    pub(crate) home: Home,
+    pub(crate) model: ModelServer,
+    pub(crate) repo: Repo,
+}
+
+impl CodexStage {
+    /// Returns none where this run may do without Codex.
+    pub(crate) fn new(responses: &str, rules: &str) -> Option<CodexStage> {
+        let program = codex()?;
+        let result = r#"{ message = '{"status":"completed","summary":"done"}' }"#;
+        let scenario = format!(
+            "[[thread]]\nturn = [\n  {{ response = [\n{responses}\n  ] }},\n  {{ response = [{{ items = [{result}] }}] }},\n]\n"
+        );
+        let model = ModelServer::play(&scenario);
+        let mut home = Home::new();
+        home.set_env("PROVOST_CODEX", program);
+        let repo = home.repo("work");
+        let codex_home = home.root().join("user/.codex");
+        fs::create_dir_all(&codex_home).unwrap();
+        // Otherwise Codex makes mount points in the machine's own directory of temporary files.
+        let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
+        let config = codex_config(MODEL, &model.url()) + sandbox;
+        fs::write(codex_home.join("config.toml"), config).unwrap();
+        home.configure(rules);
+        Some(CodexStage { home, model, repo })
+    }
+
+    fn spawn(&self) -> String {
+        let arguments = ["spawn", "--json", "--agent", "codex", "Do it."];
+        let spawned = self.home.provost_in(self.repo.path(), &arguments);
+        spawned.ok().json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits for the request with this number to be open, denies it, and returns its command.
+    fn deny(&self, id: &str, no: u32) -> String {
+        let name = format!("{id}.q{no}");
+        let find = |row: &Value| {
+            let mut requests = row["requests"].as_array()?.iter();
+            requests.find(|request| request["id"] == name.as_str()).cloned()
+        };
+        let row = self.home.wait_state(id, |row| {
+            let sealed = row["state"] == "completed";
+            assert!(!sealed, "{name} was never asked: {row:#}");
+            find(row).is_some()
+        });
+        self.home.provost(&["deny", &name]).ok();
+        find(&row).unwrap()["subject"]["command"].as_str().unwrap().to_owned()
+    }
+
+    /// A directory in which Codex's sandbox allows nothing.
+    fn outside(&self) -> &Path {
+        self.home.root()
+    }
+}
+
+/// The agent writes a program with an allowed name and asks for it outside the sandbox.
+#[test]
+fn f2_1_program_that_the_agent_wrote_is_asked() {
+    let script = "#!/bin/sh\\necho out > ../../outside.txt\\n";
+    let responses = format!(
+        r#"
+    {{ items = [{{ shell = "mkdir -p bin; printf '{script}' > git; chmod +x git; cp git bin/git" }}] }},
+    {{ items = [{{ shell = "./git status", escalate = true, justification = "One?" }}] }},
+    {{ items = [{{ shell = "bin/git status", escalate = true, justification = "Two?" }}] }},
+    {{ items = [{{ shell = "git status", workdir = "bin", escalate = true, justification = "Three?" }}] }},
+    {{ items = [{{ message = "Asked." }}] }},"#
+    )
+    .replace("\\n", "\\\\n");
+    let rules = "[approvals]\nversion = 1\nallow = [\"command: git status\"]\n";
+    let Some(stage) = CodexStage::new(&responses, rules) else { return };
+    let id = stage.spawn();
+    for (no, command) in [(1, "./git status"), (2, "bin/git status"), (3, "git status")] {
+        let asked = stage.deny(&id, no);
+        assert!(asked.contains(command), "{asked}");
+    }
+    assert_eq!(stage.home.sealed(&id)["state"], "completed");
+    assert!(stage.repo.path().join("git").exists(), "the agent wrote its program");
+    assert!(!stage.outside().join("outside.txt").exists(), "it ran outside the sandbox");
+    let ruled = stage.home.events_of(&id, "request.ruled");
+    assert!(ruled.is_empty(), "{ruled:#?}");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn f2_1_program_on_the_path_is_allowed_and_options_do_not_evade_deny() {
+    let responses = r#"
+    { items = [{ shell = "git status", escalate = true, justification = "One?" }] },
+    { items = [{ shell = "git -C . push", escalate = true, justification = "Two?" }] },
+    { items = [{ shell = "git --git-dir=.git -c a.b=c push origin", escalate = true, justification = "Three?" }] },
+    { items = [{ message = "Asked." }] },"#;
+    let rules =
+        "[approvals]\nversion = 1\nallow = [\"command: git\"]\ndeny = [\"command: git push\"]\n";
+    let Some(stage) = CodexStage::new(responses, rules) else { return };
+    let id = stage.spawn();
+    assert_eq!(stage.home.sealed(&id)["state"], "completed");
+    let ruled = stage.home.events_of(&id, "request.ruled");
+    let rules: Vec<&str> =
+        ruled.iter().filter_map(|event| event["data"]["rule"].as_str()).collect();
+    assert_eq!(rules, ["command git", "command git push", "command git push"], "{ruled:#?}");
+    stage.model.assert_all_as_scripted();
+}

@@ -65,7 +65,8 @@ fn a_session_of_another_home_does_not_work_in_that_homes_worktree() {
     let id = here.spawn_in(repo.path(), &["--worktree", "--agent", TALKER, "go"]);
     here.home.sealed(&id);
     there.home.provost(&["ledger", "import", &exported(&here)]).ok();
-    there.home.provost(&["resume", &id]).ok();
+    there.home.provost(&["resume", &id]).exits(4);
+    there.home.provost(&["resume", &id, "--take-over"]).ok();
     let copy = there.home.wait_state(&id, |row| row["sealed"] == true && row["attempt"] == 2);
     assert_eq!(copy["state"], "failed", "{copy:#}");
     assert!(copy["reason"].as_str().unwrap().contains("belongs to another home"), "{copy:#}");

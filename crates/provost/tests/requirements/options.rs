@@ -29,6 +29,7 @@ protected = ["ci"]
 [run]
 pull_every = "5s"
 pull_checks = "7s"
+comments_from = "everyone"
 land = "merge"
 triage = false
 plan = "always"
@@ -247,6 +248,7 @@ fn effect_on_run(key: &str) -> Option<(&'static str, Value)> {
         "prompts.remarks" => ("/templates/remarks", json!("P {{task}}")),
         "run.pull_every" => ("/pull_every_ms", json!(5_000)),
         "run.pull_checks" => ("/pull_checks_ms", json!(7_000)),
+        "run.comments_from" => ("/comments_from", json!("everyone")),
         _ => return None,
     })
 }

@@ -540,6 +540,7 @@ fn spec() -> RunSpec {
         templates: Default::default(),
         hooks: Default::default(),
         pull_every_ms: 1,
+        comments_from: Default::default(),
         pull_checks_ms: 1,
         prices: None,
         origin: None,

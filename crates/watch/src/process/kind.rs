@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::Path;
 
-use super::look::{Process, Seen};
+use super::look::{Process, Seen, look};
+use super::stat::Identity;
 
 /// Programs that run others, whose first argument is the program.
 const INTERPRETERS: [&str; 4] = ["node", "nodejs", "bun", "deno"];
@@ -46,6 +48,29 @@ const MOST_ANCESTORS: usize = 64;
 
 /// Programs that take in processes whose parent has ended, besides the first of all.
 const REAPERS: [&str; 2] = ["systemd", "init"];
+
+/// Programs that run what is typed into them.
+const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "busybox"];
+
+/// Whether this very process is Codex itself, so that text may be typed into its terminal: it runs Codex's own program,
+/// or writes a conversation and is no shell. `AI_AGENT` does not count: every shell that an agent starts inherits it.
+pub fn is_codex(identity: &Identity) -> io::Result<bool> {
+    let Some(process) = look(identity.pid)? else { return Ok(false) };
+    Ok(process.identity == *identity && process.runs_codex())
+}
+
+impl Process {
+    fn runs_codex(&self) -> bool {
+        let own =
+            by_program(self).is_some_and(|told| told.own_program && told.kind == AgentKind::Codex);
+        let name = self.executable.seen().and_then(|path| path.file_name()?.to_str());
+        // A program that cannot be seen may be a shell.
+        let is_shell =
+            name.is_none_or(|name| SHELLS.contains(&name.trim_end_matches(" (deleted)")));
+        let writes = self.rollouts.seen().is_some_and(|open| !open.is_empty());
+        own || (writes && !is_shell)
+    }
+}
 
 /// All processes together. Which of them are agents no process says alone: whatever an agent runs inherits its `AI_AGENT`.
 #[derive(Debug)]
@@ -206,8 +231,9 @@ impl<T> Seen<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{look::tests::process, stat::Identity};
+    use super::super::look::tests::process;
     use super::*;
+    use crate::rollout::Rollout;
 
     fn told(
         environment: Option<&str>,
@@ -235,6 +261,28 @@ mod tests {
             told(Some(""), "/usr/bin/claude", &[]),
             Some((AgentKind::Claude, Basis::Executable))
         );
+    }
+
+    #[test]
+    fn only_codex_itself_is_typed_into() {
+        let runs = |executable: &str, open: &[&str]| {
+            let rollouts = open.iter().filter_map(|path| Rollout::named(Path::new(path), false));
+            let process = Process {
+                ai_agent: Seen::Yes(Some("codex".into())),
+                executable: Seen::Yes(executable.into()),
+                arguments: Seen::Yes(vec!["codex".into()]),
+                rollouts: Seen::Yes(rollouts.collect()),
+                ..process()
+            };
+            process.runs_codex()
+        };
+        let open = &["/x/rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-000000000007.jsonl"];
+        assert!(runs("/opt/bin/codex", &[]) && runs("/opt/bin/codex (deleted)", &[]));
+        assert!(runs("/usr/bin/node", open), "it writes a conversation");
+        for shell in ["/usr/bin/bash", "/bin/sh", "/usr/bin/zsh"] {
+            assert!(!runs(shell, &[]) && !runs(shell, open), "{shell}");
+        }
+        assert!(!runs("/usr/bin/python3", &[]), "AI_AGENT alone is not enough");
     }
 
     #[test]

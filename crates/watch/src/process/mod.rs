@@ -6,6 +6,6 @@ mod kind;
 mod look;
 mod stat;
 
-pub use kind::{AgentKind, Basis, Family, Told};
+pub use kind::{AgentKind, Basis, Family, Told, is_codex};
 pub use look::{All, InTmux, Process, Seen, all, look, written};
 pub use stat::{Identity, State, is_in_front, state};

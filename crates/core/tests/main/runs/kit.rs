@@ -60,6 +60,7 @@ pub(crate) fn run_spec() -> RunSpec {
         templates: BTreeMap::new(),
         hooks: RunHookEvent::ALL.into_iter().map(|event| (event, hook.clone())).collect(),
         pull_every_ms: 1,
+        comments_from: Default::default(),
         pull_checks_ms: 1,
         prices: None,
         origin: None,
@@ -534,7 +535,7 @@ impl RunBench {
     }
 
     pub(crate) fn pull_seen(&self, checks: PullChecks, remarks: &[Remark]) -> Command {
-        let state = PullState { standing: OPEN, checks };
+        let state = PullState { standing: OPEN, checks, left_out: 0 };
         Command::PullSeen { look: self.run.looks, state, remarks: remarks.to_vec() }
     }
 
@@ -544,7 +545,7 @@ impl RunBench {
     }
 
     pub(crate) fn sees_standing(&mut self, standing: PullStanding) -> &mut Self {
-        let state = PullState { standing, checks: PullChecks::Pending };
+        let state = PullState { standing, checks: PullChecks::Pending, left_out: 0 };
         self.tell(Command::PullSeen { look: self.run.looks, state, remarks: Vec::new() })
     }
 

@@ -140,7 +140,7 @@ fn rounds_are_bounded_and_what_is_left_is_kept() {
 fn a_pull_request_that_is_merged_or_closed_takes_nothing_more() {
     for standing in [PullStanding::Merged, PullStanding::Closed] {
         let mut bench = watching();
-        let state = PullState { standing, checks: PullChecks::Passed };
+        let state = PullState { standing, checks: PullChecks::Passed, left_out: 0 };
         let remarks = vec![remark("r1", "too late")];
         bench.tell(Command::PullSeen { look: 0, state, remarks: remarks.clone() });
         assert!(!bench.run.is_live());
@@ -224,6 +224,6 @@ fn a_remark_is_kept_short_and_known_by_its_id() {
     bench.sees(PullChecks::Pending, std::slice::from_ref(&one));
     let all = [one, two.clone()];
     assert_eq!(bench.run.new_remarks(&all), [&two]);
-    let state = PullState { standing: OPEN, checks: PullChecks::Pending };
+    let state = PullState { standing: OPEN, checks: PullChecks::Pending, left_out: 0 };
     assert_eq!(state.checks.word(), "pending");
 }

@@ -99,6 +99,20 @@ impl Place {
         }
     }
 
+    /// Whether keys reach the agent now: it is the pane of the same server, with the agent's own process in front that
+    /// still runs the agent's own program. Asked again right before every key. Blocks.
+    pub(super) fn is_ready(&self) -> bool {
+        let pane = self.server.pane(&self.id).ok().flatten();
+        let same = |pane: &Pane| self.life.is_none_or(|life| life == pane.server);
+        pane.is_some_and(|pane| same(&pane) && !pane.dead && !pane.in_mode && self.has_agent(&pane))
+    }
+
+    fn has_agent(&self, pane: &Pane) -> bool {
+        let Some(process) = &self.process else { return false };
+        process::is_in_front(process, &pane.tty).unwrap_or(false)
+            && process::is_codex(process).unwrap_or(false)
+    }
+
     fn found(&self, pane: Pane) -> Looked {
         let Ok(painted) = self.known.map(|_| self.server.painted(&self.id)).transpose() else {
             return Looked::Unseen;
@@ -108,8 +122,7 @@ impl Place {
         let reading = painted.as_ref().map(read);
         let written = painted.as_deref().map(screen::painted).and_then(|p| screen::written(&p));
         let drafted = written.as_deref().is_some_and(|written| !written.is_empty());
-        let in_front = |process| process::is_in_front(process, &pane.tty).unwrap_or(false);
-        let sight = match self.process.as_ref().is_some_and(in_front) {
+        let sight = match self.has_agent(&pane) {
             _ if pane.dead => PaneSight::Gone,
             _ if pane.in_mode => PaneSight::Browsed,
             false => PaneSight::Taken,

@@ -125,8 +125,8 @@ impl Typist {
             return;
         }
         let place = self.place.clone();
-        let enter = || provost_drivers::ENTER;
-        if held::blocking(move || place.server.keys(&place.id, enter())).await.is_ok() {
+        let enter = Typing::Keys(provost_drivers::ENTER.to_vec());
+        if held::blocking(move || typed(&place, &enter)).await.is_ok() {
             self.records(key, Way::Pressed).await;
         }
         let_settle(claimed).await;
@@ -196,12 +196,33 @@ fn shows(found: &Found, wanted: &[Shown]) -> bool {
     found.reading.as_ref().is_some_and(|reading| wanted.contains(&reading.shown))
 }
 
-fn typed(place: &Place, what: &Typing) -> Result<(), tmux::Error> {
+/// Why something was not typed, or not all of it.
+#[derive(Debug, thiserror::Error)]
+enum TypingError {
+    #[error("the agent is no longer in front of its pane")]
+    NotReady,
+    #[error(transparent)]
+    Tmux(#[from] tmux::Error),
+}
+
+/// Types it, and looks right before each step whether the agent is still the one that gets it. Between the look and the
+/// step tmux takes a moment, which nobody can close.
+fn typed(place: &Place, what: &Typing) -> Result<(), TypingError> {
     match what {
-        Typing::Keys(keys) => place.server.keys(&place.id, keys),
+        Typing::Keys(keys) => {
+            must_be_ready(place)?;
+            place.server.keys(&place.id, keys)?;
+        }
         Typing::Text(text) => {
+            must_be_ready(place)?;
             place.server.paste(&place.id, text)?;
-            place.server.keys(&place.id, provost_drivers::ENTER)
+            must_be_ready(place)?;
+            place.server.keys(&place.id, provost_drivers::ENTER)?;
         }
     }
+    Ok(())
+}
+
+fn must_be_ready(place: &Place) -> Result<(), TypingError> {
+    if place.is_ready() { Ok(()) } else { Err(TypingError::NotReady) }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use provost_agents::process::{End, Run};
-use provost_api::ApiError;
+use provost_api::{ApiError, Code, VerifyEnd, VerifyReply, VerifyRequest};
 use provost_config::{Choice, Command, Escalation, Line, Resolved, Verifier as Settings, Workflow};
 use provost_verify::{
     Declared, Ended, Key, Policy, Program, Ran, Urgency, Verdict, Verifier, Workflow as BuiltIn,
@@ -23,6 +23,9 @@ use crate::{
 /// The shell that a command of one line is given to.
 const SHELL: &str = "/bin/sh";
 
+/// How long the daemon may take, beyond a verifier's time limit, to end its command and answer.
+const ENDING: Duration = Duration::from_secs(60);
+
 /// What work is held against.
 pub(super) struct Proof {
     pub(super) workflow: String,
@@ -33,6 +36,8 @@ pub(super) struct Proof {
     key: Key,
     limits: Limits,
     environment: BTreeMap<String, String>,
+    /// The directory of the file that names the verifier's command: a relative program begins there.
+    base: PathBuf,
 }
 
 /// What a command may take.
@@ -56,6 +61,8 @@ impl Proof {
         })?;
         let name = settings.verifier.as_str().to_owned();
         let (verifier, limits) = verifier(resolved, workflow, &name)?;
+        let base = resolved.directory_of(&format!("verifiers.{name}.command")).map(Path::to_owned);
+        let here = context.environment.here()?;
         // No wait makes another key of it.
         verifier.fits(key).map_err(|why| {
             usage(format!("{why}, for the workflow {workflow:?}"))
@@ -77,17 +84,52 @@ impl Proof {
             key: key.clone(),
             limits,
             environment: passed.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            base: base.unwrap_or(here),
         })
     }
 
     /// Asks the verifier about a place.
-    pub(super) fn ask(&self, place: &Path) -> Verdict {
-        self.verifier.check(place, &self.key, |program| self.run(place, program))
+    pub(super) fn ask(&self, context: &Context, place: &Path) -> Verdict {
+        self.verifier.check(place, &self.key, |program| self.run(context, place, program))
     }
 
-    fn run(&self, place: &Path, program: &Program) -> Ran {
+    /// Runs a command. The daemon does it under a holder, so that nothing of the agent's runs as the operator. Only
+    /// a caller that is not the operator, such as an agent, runs it itself, with the rights that it has.
+    fn run(&self, context: &Context, place: &Path, program: &Program) -> Ran {
         let silent = |ended| Ran { ended, said: String::new() };
-        let Some((first, args)) = program.argv.split_first() else {
+        let mut argv = program.argv.clone();
+        let Some(first) = argv.first_mut() else {
+            return silent(Ended::NotStarted("it names no program".to_owned()));
+        };
+        if first.contains('/') {
+            *first = self.base.join(first.as_str()).display().to_string();
+        }
+        let request = VerifyRequest {
+            argv,
+            directory: place.display().to_string(),
+            environment: self.environment.clone(),
+            time_limit_ms: u64::try_from(self.limits.time.as_millis()).unwrap_or(u64::MAX),
+            output_limit: self.limits.output as u64,
+        };
+        match self.run_by_daemon(context, &request) {
+            Ok(reply) => Ran { ended: ended(reply.end), said: reply.printed },
+            Err(why) if why.code == Code::Forbidden => self.run_here(place, &request.argv),
+            Err(why) => silent(Ended::NotStarted(why.message)),
+        }
+    }
+
+    fn run_by_daemon(
+        &self,
+        context: &Context,
+        request: &VerifyRequest,
+    ) -> Result<VerifyReply, ApiError> {
+        let time = self.limits.time.saturating_add(ENDING);
+        context.daemon()?.within(time).post("/v1/verify", request, &context.key(None))
+    }
+
+    fn run_here(&self, place: &Path, argv: &[String]) -> Ran {
+        let silent = |ended| Ran { ended, said: String::new() };
+        let Some((first, args)) = argv.split_first() else {
             return silent(Ended::NotStarted("it names no program".to_owned()));
         };
         let os = |(name, value): (&String, &String)| (OsString::from(name), OsString::from(value));
@@ -112,6 +154,16 @@ impl Proof {
         let printed = [&finished.stderr, &finished.stdout].map(|bytes| last_line(bytes));
         let said = printed.into_iter().flatten().next().unwrap_or_default();
         Ran { ended, said }
+    }
+}
+
+fn ended(end: VerifyEnd) -> Ended {
+    match end {
+        VerifyEnd::Exit(code) => Ended::Code(code),
+        VerifyEnd::Signal(signal) => Ended::Signal(signal),
+        VerifyEnd::TimeLimit => Ended::TimedOut,
+        VerifyEnd::OutputLimit => Ended::TooMuchOutput,
+        VerifyEnd::Unfinished(why) => Ended::NotStarted(why),
     }
 }
 
@@ -147,11 +199,26 @@ fn verifier(
             .map(|verifier| (verifier, no_command))
             .ok_or_else(|| unknown(&what, name, &known).next("provost config show"));
     };
+    if let Choice::On(Command::Shell(line)) = &settings.command
+        && let Some(program) = relative_program(line)
+    {
+        let message = format!(
+            "the verifier {name:?} runs {program:?} from the directory that the agent works in, where the agent can write it; \
+             write the command as a list, so that it is found beside the file that names it: command = [{program:?}, …]"
+        );
+        return Err(usage(message).next("provost config show"));
+    }
     let made = declared(settings).verifier().map_err(|why| {
         usage(format!("the verifier {name:?} cannot be used: {why}")).next("provost config show")
     })?;
     let output = usize::try_from(settings.output_limit.get()).unwrap_or(usize::MAX);
     Ok((made, Limits { time: settings.time_limit, output }))
+}
+
+/// The program that a shell line begins with, if it is named by a relative path.
+fn relative_program(line: &str) -> Option<&str> {
+    let first = line.split_whitespace().next()?;
+    (first.contains('/') && !first.starts_with('/')).then_some(first)
 }
 
 fn declared(settings: &Settings) -> Declared {

@@ -112,7 +112,7 @@ impl<'a> Watch<'a> {
                 && conclude::needs_proof(&stand, until)
                 && seen.verdict.is_none()
             {
-                seen.verdict = Some(proof.ask(Path::new(seen.watched.place())));
+                seen.verdict = Some(proof.ask(self.context, Path::new(seen.watched.place())));
             }
             seen.conclusion = conclude::conclude(&stand, seen.verdict.as_ref(), until, now);
             self.stands.push(stand);

@@ -8,8 +8,8 @@ use provost_core::{
     ids::{CommitId, RunId, TreeId},
     plan::Plan,
     run::{
-        LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews, RunSpec, Target,
-        Template,
+        CommentAuthors, LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews,
+        RunSpec, Target, Template,
     },
     session::{Agent, Driver},
     verdict::Snapshot,
@@ -151,10 +151,29 @@ pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSp
         hooks: run_hooks(&config)?,
         pull_every_ms: ms(config.run.pull_every),
         pull_checks_ms: ms(config.run.pull_checks),
+        comments_from: comments_from(&config)?,
         prices: prices(&config)?,
         origin: wish.origin,
         warnings,
     })
+}
+
+/// What strangers write must not reach agents because the repository says so.
+fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
+    const KEY: &str = "run.comments_from";
+    let of_project = |entry: &config::Entry| {
+        entry.key == KEY && matches!(entry.source, config::Source::Project(_))
+    };
+    match config.run.comments_from {
+        config::CommentAuthors::Write => Ok(CommentAuthors::Write),
+        config::CommentAuthors::Everyone if config.explain().iter().any(of_project) => {
+            let message = format!(
+                "{KEY} is \"everyone\" in the project's file; only your own configuration may let anyone's comments reach agents"
+            );
+            Err(usage(message).next("provost config show"))
+        }
+        config::CommentAuthors::Everyone => Ok(CommentAuthors::Everyone),
+    }
 }
 
 /// Flags are the highest layer of the configuration, so they are checked and explained as it is.

@@ -71,6 +71,16 @@ pub(super) async fn cancel(
     operate(&daemon, &caller, &headers, run, ("cancel-run", command)).await
 }
 
+pub(super) async fn take_over(
+    State(daemon): State<Daemon>,
+    Path(run): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    _body: Bytes,
+) -> Answer {
+    operate(&daemon, &caller, &headers, run, ("take-over-run", Command::TakeOver)).await
+}
+
 pub(super) async fn graph(State(daemon): State<Daemon>, Path(run): Path<String>) -> Answer {
     Ok(raw(Body::from(daemon.handle.ask(Ask::Graph { run }, "operator", None).await?)))
 }

@@ -41,6 +41,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::LimitLifted(_)
         | Event::BudgetRaised(_)
         | Event::SessionRenamed(_)
+        | Event::SessionTakenOver(_)
         | Event::StreamHeard(_)
         | Event::StreamSilent(_)
         | Event::StreamRetrying(_)
@@ -174,6 +175,7 @@ fn stream(event: &Event) -> String {
         Event::LimitSlot(_) => "waits for its turn among the sessions of its account".to_owned(),
         Event::LimitLifted(_) => "the account's limit is over, work goes on".to_owned(),
         Event::SessionRenamed(e) => format!("renamed \"{}\"", e.name),
+        Event::SessionTakenOver(_) => "taken over from the home it was imported from".to_owned(),
         Event::BudgetRaised(e) => {
             let part = |what: &str, to: Option<u64>| to.map(|to| format!("{to} {what}"));
             let parts = [part("tokens", e.tokens), part("turns", e.turns.map(u64::from))];

@@ -123,7 +123,7 @@ fn a_failed_check_and_a_comment_go_to_the_session_that_did_the_work_once_each() 
     let scenario = then(&work("echo hello > greeting.txt"), "echo more >> greeting.txt");
     let Some(mut stage) = Stage::new(&scenario) else { return };
     let forge = Forge::new(&mut stage);
-    let comment = json!([{"id": 3, "user": {"login": "ann"}, "path": "greeting.txt", "line": 1, "body": "say more"}]);
+    let comment = json!([{"id": 3, "user": {"login": "ann"}, "author_association": "MEMBER", "path": "greeting.txt", "line": 1, "body": "say more"}]);
     forge.write("lines.json", &comment);
     forge.show("OPEN", &check("FAILURE"));
     let id = stage.run_detached(&ASKED);

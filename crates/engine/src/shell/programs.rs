@@ -1,0 +1,326 @@
+//! Which file a command's program is for the agent that asked to run it, and whether that agent could have written it.
+//!
+//! A file counts as one that the agent can write if it, a directory on the way to it, or a directory of the PATH before
+//! it lies below a directory that agents write to ([`AgentPlace::writable`]), belongs to another user, or is writable for other
+//! users. What else belongs to the operator is not looked at: an agent without a sandbox can write it, and needs no
+//! approval to run what it likes.
+
+use std::{
+    collections::VecDeque,
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Component, Path, PathBuf},
+};
+
+use provost_core::{
+    policy,
+    request::{CommandLookup, ProgramLookup, Subject},
+    session::{Session, Signal, Work},
+};
+
+use super::{executor::World, held};
+
+/// How many links may lead to a program.
+const MAX_LINKS: usize = 40;
+
+/// Directories for temporary files that every agent can write to.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// Adds what rules need to know to a request to run a command. Anything else stays as it is.
+pub(super) async fn added(mut signal: Signal, place: &AgentPlace) -> Signal {
+    if let Signal::Asked(asked) = &mut signal
+        && let Some(subject) = asked.subject.as_deref_mut()
+    {
+        let (place, about) = (place.clone(), subject.clone());
+        subject.lookup = held::blocking(move || place.look_up(&about)).await;
+    }
+    signal
+}
+
+/// Where an agent works and looks for programs.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentPlace {
+    /// The session's working directory.
+    pub(crate) cwd: PathBuf,
+    /// The PATH that the agent was started with.
+    pub(crate) path: Option<String>,
+    /// Directories that the agent can write to besides those of temporary files.
+    pub(crate) writable: Vec<PathBuf>,
+}
+
+impl AgentPlace {
+    pub(crate) fn of(session: &Session, world: &World, cwd: PathBuf) -> AgentPlace {
+        let environment = world.environment.of_agent(&session.spec.agent);
+        let variable = |name: &str| {
+            let mut found = environment.iter().filter(|(known, _)| known == name);
+            found.next().map(|(_, value)| value.clone())
+        };
+        // What an agent wrote lands in the project's own checkout too.
+        let project = match &session.spec.work {
+            Work::Plain => None,
+            Work::InPlace { top } | Work::Worktree { top, .. } | Work::Detached { top, .. } => {
+                Some(top)
+            }
+        };
+        let writable = project
+            .map(PathBuf::from)
+            .into_iter()
+            .chain([cwd.clone(), world.home.root().to_owned()]);
+        let writable = writable.chain(variable("TMPDIR").map(PathBuf::from)).collect();
+        AgentPlace { cwd, path: variable("PATH"), writable }
+    }
+
+    /// Looks up what rules need to know about a subject's command; none without a command.
+    pub(crate) fn look_up(&self, subject: &Subject) -> Option<CommandLookup> {
+        let command = subject.command.as_deref()?;
+        let asked =
+            subject.cwd.as_deref().and_then(|cwd| fs::canonicalize(self.cwd.join(cwd)).ok());
+        let own = fs::canonicalize(&self.cwd).ok();
+        let search = Search::new(self, TEMPORARY.into_iter().map(PathBuf::from));
+        let programs = policy::programs(command).into_iter().map(|word| {
+            let (file, refused) = match search.find(&word) {
+                Ok(file) => (Some(file), None),
+                Err(why) => (None, Some(why)),
+            };
+            ProgramLookup { word, file, refused }
+        });
+        let in_worktree = asked.is_some() && asked == own;
+        Some(CommandLookup { in_worktree, programs: programs.collect() })
+    }
+}
+
+/// A search for programs that the agent cannot write.
+struct Search<'a> {
+    place: &'a AgentPlace,
+    /// Directories that the agent can write to, links followed.
+    writable: Vec<PathBuf>,
+}
+
+impl<'a> Search<'a> {
+    /// Directories that do not exist are left out.
+    fn new(place: &'a AgentPlace, temporary: impl IntoIterator<Item = PathBuf>) -> Search<'a> {
+        let all = place.writable.iter().cloned().chain(temporary);
+        let real = all.filter_map(|root| fs::canonicalize(root).ok());
+        // A session that works in "/" would refuse every program.
+        let writable = real.filter(|root| root != Path::new("/")).collect();
+        Search { place, writable }
+    }
+
+    /// Finds the file of a program, or says why no rule may allow it.
+    fn find(&self, word: &str) -> Result<String, String> {
+        let found = if word.contains('/') {
+            self.resolve(&self.place.cwd.join(word))?
+        } else {
+            self.search(word)?
+        };
+        if !is_program(&found) {
+            return Err(format!("{} is not a program", found.display()));
+        }
+        found.into_os_string().into_string().map_err(|_| "its path is not UTF-8".to_owned())
+    }
+
+    /// Searches the PATH. A directory before the program's that the agent can write to ends the search: the agent
+    /// could put a program of that name there at any time.
+    fn search(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.place.path.as_deref().ok_or("the agent has no PATH")?;
+        for directory in std::env::split_paths(path) {
+            // An empty entry is the working directory.
+            let directory = self.place.cwd.join(directory);
+            if !directory.is_dir() {
+                self.refuse_missing(&directory)?;
+                continue;
+            }
+            let real = self.resolve(&directory)?;
+            let file = real.join(name);
+            if is_program(&file) {
+                return self.resolve(&file);
+            }
+        }
+        Err(format!("there is no program {name:?} in the agent's PATH"))
+    }
+
+    /// A directory of the PATH that does not exist must not be one that the agent can make.
+    fn refuse_missing(&self, directory: &Path) -> Result<(), String> {
+        let existing = directory.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+        self.resolve(existing).map(drop)
+    }
+
+    /// Follows a path link by link and checks every directory and file on the way.
+    fn resolve(&self, path: &Path) -> Result<PathBuf, String> {
+        let mut rest: VecDeque<PathBuf> = parts(path);
+        let (mut real, mut links) = (PathBuf::from("/"), 0);
+        while let Some(part) = rest.pop_front() {
+            if part == Path::new("..") {
+                real.pop();
+                continue;
+            }
+            let next = real.join(&part);
+            self.check(&next)?;
+            match fs::read_link(&next) {
+                Ok(target) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(format!("{} leads through too many links", path.display()));
+                    }
+                    if target.is_absolute() {
+                        real = PathBuf::from("/");
+                    }
+                    for part in parts(&target).into_iter().rev() {
+                        rest.push_front(part);
+                    }
+                }
+                Err(_) => real = next,
+            }
+        }
+        Ok(real)
+    }
+
+    /// Refuses what the agent can write.
+    fn check(&self, path: &Path) -> Result<(), String> {
+        if self.writable.iter().any(|root| path.starts_with(root)) {
+            return Err(format!("the agent can write to {}", path.display()));
+        }
+        let found = fs::symlink_metadata(path)
+            .map_err(|why| format!("cannot look at {}: {why}", path.display()))?;
+        let own = rustix::process::geteuid().as_raw();
+        if found.uid() != 0 && found.uid() != own {
+            return Err(format!("{} belongs to another user", path.display()));
+        }
+        let mode = found.permissions().mode();
+        let is_link = found.file_type().is_symlink();
+        // In a sticky directory other users cannot replace what is there.
+        let sticky = found.is_dir() && mode & 0o1000 != 0;
+        // Many systems give each user a group of the same number, which has no other members.
+        let private_group = found.gid() == 0 || found.gid() == own;
+        let shared = mode & 0o002 != 0 || (mode & 0o020 != 0 && !private_group);
+        if shared && !is_link && !sticky {
+            return Err(format!("other users can write to {}", path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a path below its root, without those that say nothing.
+fn parts(path: &Path) -> VecDeque<PathBuf> {
+    let named = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(named).collect()
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A machine in a directory: the real temporary directories do not count, because tests live there.
+    struct Machine {
+        dir: tempfile::TempDir,
+    }
+
+    impl Machine {
+        fn new() -> Machine {
+            let machine = Machine { dir: tempfile::tempdir().unwrap() };
+            for directory in ["bin", "work/bin", "tmp"] {
+                fs::create_dir_all(machine.at(directory)).unwrap();
+            }
+            machine.program("bin/git");
+            machine
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.dir.path().canonicalize().unwrap().join(path)
+        }
+
+        fn program(&self, path: &str) {
+            fs::write(self.at(path), "#!/bin/sh\n").unwrap();
+            fs::set_permissions(self.at(path), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+
+        fn place(&self, path: &[&str]) -> AgentPlace {
+            let path = std::env::join_paths(path.iter().map(|part| self.at(part))).unwrap();
+            AgentPlace {
+                cwd: self.at("work"),
+                path: Some(path.into_string().unwrap()),
+                writable: vec![self.at("work"), self.at("tmp")],
+            }
+        }
+
+        fn find(&self, path: &[&str], word: &str) -> Result<String, String> {
+            Search::new(&self.place(path), []).find(word)
+        }
+    }
+
+    #[test]
+    fn bare_name_resolves_to_a_file_the_agent_cannot_write() {
+        let machine = Machine::new();
+        let git = machine.at("bin/git").display().to_string();
+        assert_eq!(machine.find(&["bin"], "git"), Ok(git.clone()));
+        assert_eq!(machine.find(&["bin"], &git), Ok(git.clone()), "by its path");
+        symlink("git", machine.at("bin/g")).unwrap();
+        assert_eq!(machine.find(&["bin"], "g"), Ok(git), "by a link");
+        assert!(machine.find(&["bin"], "none").is_err());
+    }
+
+    #[test]
+    fn writable_directory_before_the_program_ends_the_search() {
+        let machine = Machine::new();
+        for path in [&["work/bin", "bin"], &["tmp/later", "bin"], &["work", "bin"]] {
+            let refused = machine.find(path, "git").unwrap_err();
+            assert!(refused.contains("can write to"), "{path:?}: {refused}");
+        }
+        assert!(
+            machine.find(&["bin", "work/bin"], "git").is_ok(),
+            "what comes after is not searched"
+        );
+    }
+
+    #[test]
+    fn program_reached_through_a_writable_place_is_refused() {
+        let machine = Machine::new();
+        machine.program("work/git");
+        symlink(machine.at("work/git"), machine.at("bin/mine")).unwrap();
+        symlink(machine.at("bin/git"), machine.at("tmp/hop")).unwrap();
+        symlink(machine.at("tmp/hop"), machine.at("bin/hops")).unwrap();
+        for word in ["mine", "hops", "./git", "../work/git"] {
+            assert!(machine.find(&["bin"], word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn program_that_others_can_write_is_refused() {
+        let machine = Machine::new();
+        fs::set_permissions(machine.at("bin/git"), fs::Permissions::from_mode(0o757)).unwrap();
+        assert!(machine.find(&["bin"], "git").unwrap_err().contains("other users"));
+        fs::set_permissions(machine.at("bin/git"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(machine.at("bin"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(machine.find(&["bin"], "git").unwrap_err().contains("other users"));
+    }
+
+    #[test]
+    fn directory_is_compared_by_where_it_leads() {
+        let machine = Machine::new();
+        symlink(machine.at("work"), machine.at("link")).unwrap();
+        let place = machine.place(&["bin"]);
+        let subject = |cwd: Option<String>| Subject {
+            command: Some("git status".to_owned()),
+            cwd,
+            ..Subject::default()
+        };
+        let in_worktree = |path: &str| {
+            let cwd = machine.at(path).display().to_string();
+            place.look_up(&subject(Some(cwd))).unwrap().in_worktree
+        };
+        assert!(in_worktree("work") && in_worktree("link"));
+        assert!(!in_worktree("work/bin") && !in_worktree("tmp") && !in_worktree("none"));
+        assert!(!place.look_up(&subject(None)).unwrap().in_worktree, "the agent did not say where");
+        assert_eq!(place.look_up(&Subject::default()), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! Runs the command of a verifier for `provost monitor`: under a holder in `checks/`, as checks run. Whatever the
+//! command starts, of the agent's or of anyone's, carries the holder's mark and is never the operator.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use provost_core::verdict::CheckEnd;
+use provost_holder::{
+    HoldSpec, OnLimit,
+    journal::{self, Channel, Note, Opened, Reader},
+};
+
+use super::{
+    check::check_end,
+    executor::World,
+    held::{self, Finished, chain},
+    start_record::StartRecord,
+};
+
+/// Between the polite and the last signal to a command that takes too long or writes too much.
+const GRACE_MS: u64 = 500;
+
+/// How much of the end of each output stream is kept while the last line is searched.
+const TAIL: usize = 4 << 10;
+
+/// A verifier's command.
+#[derive(Clone, Debug)]
+pub struct VerifierCommand {
+    pub argv: Vec<String>,
+    pub directory: PathBuf,
+    /// The complete environment.
+    pub environment: Vec<(String, String)>,
+    pub time_limit: Duration,
+    /// Bytes of both output streams.
+    pub output_limit: u64,
+}
+
+/// How a verifier's command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifierEnd {
+    pub end: CheckEnd,
+    /// The last line that it printed: of standard error if there is one, else of standard output.
+    pub printed: String,
+}
+
+/// Runs a command to its end. It is ended when `cancel` says so or its sender is gone. The key must be new.
+pub async fn run_verifier(
+    world: &World,
+    key: &str,
+    command: VerifierCommand,
+    mut cancel: tokio::sync::watch::Receiver<bool>,
+) -> VerifierEnd {
+    let spec = HoldSpec {
+        env: command.environment,
+        output_limit: command.output_limit,
+        on_limit: OnLimit::End,
+        time_limit_ms: Some(u64::try_from(command.time_limit.as_millis()).unwrap_or(u64::MAX)),
+        grace_ms: GRACE_MS,
+        ..HoldSpec::new(key.to_owned(), command.argv, command.directory)
+    };
+    // Its start is recorded in memory alone: a daemon that leaves takes the question with it.
+    let start = match StartRecord::of_effect(key.to_owned(), &spec) {
+        Ok(start) => start,
+        Err(why) => {
+            let end = CheckEnd::Unfinished(format!("cannot name its directory: {why}"));
+            return VerifierEnd { end, printed: String::new() };
+        }
+    };
+    let dir = world.home.checks().join(start.directory());
+    let spec = HoldSpec { key: start.directory(), ..spec };
+    let finished = world.holders.run(&dir, spec, &start, &mut cancel).await;
+    let end = match finished {
+        Ok(Finished::Ended { exit, .. }) => check_end(&exit),
+        Ok(Finished::Uncertain(why)) => CheckEnd::Unfinished(why),
+        Err(why) => CheckEnd::Unfinished(chain(&why)),
+    };
+    let printed = held::blocking(move || {
+        let printed = Printed::read(&dir.join(journal::JOURNAL_FILE));
+        // Nothing refers to it: its result is in the answer.
+        std::fs::remove_dir_all(&dir).ok();
+        printed
+    });
+    let Printed { last_line, at_limit } = printed.await;
+    // A command that ended by itself may still have written more than was taken.
+    let end = if at_limit { CheckEnd::OutputLimit } else { end };
+    VerifierEnd { end, printed: last_line }
+}
+
+/// What a command printed, as far as a verifier is concerned.
+#[derive(Debug, Default)]
+struct Printed {
+    /// Programs say there why they failed.
+    last_line: String,
+    at_limit: bool,
+}
+
+impl Printed {
+    fn read(journal: &Path) -> Printed {
+        let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return Printed::default() };
+        let (mut errors, mut output, mut at_limit) = (Vec::new(), Vec::new(), false);
+        for frame in reader.flatten() {
+            match frame.channel {
+                Channel::Stderr => keep_tail(&mut errors, &frame.payload),
+                Channel::Stdout => keep_tail(&mut output, &frame.payload),
+                Channel::Note => {
+                    let note = serde_json::from_slice(&frame.payload);
+                    at_limit |= matches!(note, Ok(Note::OutputLimit { .. }));
+                }
+                Channel::Stdin => {}
+            }
+        }
+        let last_line = last_line(&errors).or_else(|| last_line(&output)).unwrap_or_default();
+        Printed { last_line, at_limit }
+    }
+}
+
+fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
+    tail.extend_from_slice(bytes);
+    tail.drain(..tail.len().saturating_sub(TAIL));
+}
+
+fn last_line(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    line.map(str::to_owned)
+}
