@@ -5,7 +5,8 @@ use provost_core::{
     policy::{Decision, Matcher, Policy, Rule},
     result::{Structured, Triage},
     run::{
-        Approval, Cause, Command, Ending, PlanMode, Planning, Rejected, ReviewMode, Reviews, RunSpec, Stage,
+        Approval, Cause, Command, Ending, PlanMode, Planning, Rejected, ReviewMode, Reviews,
+        RunSpec, Stage,
     },
     session,
 };

@@ -3,8 +3,8 @@
 use provost_core::{
     ids::CommitId,
     run::{
-        Approval, Cause, Command, Ending, HeldLanding, LandMode, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, ReviewMode,
-        RunSpec, Stage,
+        Approval, Cause, Command, Ending, HeldLanding, LandMode, LandStep, Landing, MAX_MERGES,
+        MAX_ROUNDS, ReviewMode, RunSpec, Stage,
     },
     session::{Driver, Exit0, Work},
     verdict::CheckEnd,
