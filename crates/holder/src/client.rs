@@ -17,10 +17,10 @@ use rustix::io::Errno;
 
 use crate::clock::{mono_ms, timespec};
 use crate::hold::{ANSWER_ALREADY, ANSWER_OK, ANSWER_TAKEN_BACK};
-use provost_sys::process::ProcStat;
 use crate::launch_dir::LaunchDir;
 use crate::spec::HoldSpec;
 use crate::wire::{Fault, MAX_REQUEST, Message, Notice, Op, Reply, Request, View};
+use provost_sys::process::ProcStat;
 
 /// The longest answer of a starting holder.
 const MAX_ANSWER: usize = 64 << 10;

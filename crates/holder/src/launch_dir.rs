@@ -15,11 +15,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock::wall_ms;
-use provost_sys::process::{Identity, boot_id};
 use crate::journal::JOURNAL_FILE;
 use crate::record::{
     EXIT_FILE, ExitRecord, GONE_FILE, Gone, HELD_FILE, HOLDER_FILE, Held, RECORD_VERSION, Taken,
 };
+use provost_sys::process::{Identity, boot_id};
 
 /// The name of the holder's socket in its directory.
 pub const SOCKET_FILE: &str = "io.sock";

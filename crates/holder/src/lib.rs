@@ -21,7 +21,7 @@ pub mod wire;
 
 pub use client::{Link, Started, start};
 pub use hold::{EXIT_ALREADY, hold};
-pub use provost_sys::process::Identity;
 pub use launch_dir::{Looked, look};
+pub use provost_sys::process::Identity;
 pub use record::{End, EndedBy, ExitRecord, Gone, Held};
 pub use spec::{Door, HoldSpec, OnLimit, Relay, StdinMode, Tty};

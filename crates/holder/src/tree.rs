@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
 use crate::clock::{mono_ms, timespec};
-use provost_sys::process::{Identity, ProcStat, boot_id, is_gone, real_uid};
 use crate::spec::MARK;
+use provost_sys::process::{Identity, ProcStat, boot_id, is_gone, real_uid};
 
 /// How long after the first KILL a process may take to vanish before we give up on it.
 pub(crate) const KILL_PATIENCE_MS: u64 = 5000;

@@ -206,9 +206,8 @@ pub fn sealed_key(key: &str, seal: &str) -> String {
 
 /// The key of a write without its seal, if it has one.
 pub fn plain_key(key: &str) -> &str {
-    let is_seal = |seal: &str| {
-        seal.len() == SEAL_DIGITS && seal.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
+    let is_seal =
+        |seal: &str| seal.len() == SEAL_DIGITS && seal.bytes().all(|byte| byte.is_ascii_hexdigit());
     match key.rsplit_once(SEAL) {
         Some((plain, seal)) if is_seal(seal) => plain,
         Some(_) | None => key,

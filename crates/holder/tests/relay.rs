@@ -9,8 +9,8 @@ use std::time::Duration;
 use provost_holder::client::Error;
 use provost_holder::journal::{Channel, Cursor, Envelope, Line, Lines, Note, RelayNote};
 use provost_holder::wire::{Data, FaultCode, Limited, Op};
-use provost_sys::origin::Boundary;
 use provost_holder::{Door, End, EndedBy, HoldSpec, Looked, OnLimit, Relay, StdinMode, look};
+use provost_sys::origin::Boundary;
 
 use crate::kit::{
     Launch, command, pause, proc_value, sh, state, until, wait_limited, write, write_op,
@@ -441,10 +441,10 @@ fn people_come_through_the_door_and_who_is_held_does_not() {
     let door = stage.temp.path().join("a.sock");
     let held = stage.temp.path().to_owned();
     let spec = stage.spec(&["listen", "accept", "text:up", "accept", "park"]);
-    let relay = spec.relay.clone().map(|relay| Relay {
-        door: Some(Door { socket: door.clone() }),
-        ..relay
-    });
+    let relay = spec
+        .relay
+        .clone()
+        .map(|relay| Relay { door: Some(Door { socket: door.clone() }), ..relay });
     fs::create_dir(held.join("some-check")).unwrap();
     // This test is the operator until it has the lock; then it is the daemon.
     let boundary = Some(Boundary {

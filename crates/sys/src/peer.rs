@@ -129,7 +129,10 @@ fn handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(Error::Ended(pid)),
         raw => raw?,
     };
-    #[expect(unsafe_code, reason = "rustix has no SO_PEERPIDFD; the kernel made this descriptor for us")]
+    #[expect(
+        unsafe_code,
+        reason = "rustix has no SO_PEERPIDFD; the kernel made this descriptor for us"
+    )]
     // SAFETY: the option's value is a new descriptor that nothing else owns.
     let handle = unsafe { OwnedFd::from_raw_fd(raw) };
     Ok(Some(handle))

@@ -71,9 +71,10 @@ pub fn family(pid: u32) -> io::Result<Vec<ProcStat>> {
         let ordered = family.windows(2).all(|pair| pair[1].start_time <= pair[0].start_time);
         let again = read_family(pid)?;
         let same = family.len() == again.len()
-            && family.iter().zip(&again).all(|(one, other)| {
-                (one.pid, one.start_time) == (other.pid, other.start_time)
-            });
+            && family
+                .iter()
+                .zip(&again)
+                .all(|(one, other)| (one.pid, one.start_time) == (other.pid, other.start_time));
         if ordered && same {
             return Ok(family);
         }

@@ -72,7 +72,8 @@ impl Launched {
         if self.lost {
             return Ok(true);
         }
-        let alive = |pid, start_time| Identity { pid, start_time, boot_id: boot.to_owned() }.is_alive();
+        let alive =
+            |pid, start_time| Identity { pid, start_time, boot_id: boot.to_owned() }.is_alive();
         let alive = match (&self.holder, self.ancestors.first()) {
             (Some(holder), _) => holder.is_alive(),
             (None, Some(daemon)) => alive(daemon.pid, daemon.start_time),

@@ -192,7 +192,14 @@ impl Holders {
             started
         })
         .await;
-        let forget = || self.registered(|register| if !known { register.remove(&key) }).ok();
+        let forget = || {
+            self.registered(|register| {
+                if !known {
+                    register.remove(&key)
+                }
+            })
+            .ok()
+        };
         match started {
             Ok(started) => {
                 self.keep(&key, started.holder);

@@ -43,10 +43,12 @@ impl Admission {
     /// Admits the peer of a connection that was just accepted, or says why not.
     pub(super) fn admit(&self, socket: impl AsFd) -> Result<Admitted, String> {
         let pinning = self.boundary.as_ref().map_or(Pinning::Best, |boundary| boundary.pinning);
-        let failed = |why: peer::Error| format!("this process may not speak with the holder: {why}");
+        let failed =
+            |why: peer::Error| format!("this process may not speak with the holder: {why}");
         let peer = Peer::pin(socket, pinning).map_err(failed)?;
         let role = self.role(&peer).map_err(failed)?;
-        let role = role.ok_or("this process may not speak with the holder: an agent, check or hook may not")?;
+        let role = role
+            .ok_or("this process may not speak with the holder: an agent, check or hook may not")?;
         Ok(Admitted { peer, role })
     }
 

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use provost_sys::process::ProcStat;
 use crate::tree::{KILL_PATIENCE_MS, living_below, signal};
+use provost_sys::process::ProcStat;
 
 /// The first and the longest pause between two looks at the tree.
 const FIRST_PAUSE_MS: u64 = 5;

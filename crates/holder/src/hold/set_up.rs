@@ -20,7 +20,6 @@ use super::relay::Arriving;
 use super::supervisor::Supervisor;
 use super::terminal::Terminal;
 use crate::clock::{mono_ms, wall_ms};
-use provost_sys::process::{Identity, ProcStat};
 use crate::journal::Writer;
 use crate::launch_dir::LaunchDir;
 use crate::record::{
@@ -28,6 +27,7 @@ use crate::record::{
     RECORD_VERSION, Taken,
 };
 use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode, Tty};
+use provost_sys::process::{Identity, ProcStat};
 
 /// The exit code of a holder whose directory was there before: it has started nothing.
 pub const EXIT_ALREADY: u8 = 17;

@@ -27,12 +27,12 @@ use super::relay::{Arriving, Visits};
 use super::set_up::{Begun, Place};
 use super::terminal::Terminal;
 use crate::clock::{mono_ms, timespec};
-use provost_sys::process::Identity;
 use crate::journal::{Channel, Note, Writer};
 use crate::launch_dir::LaunchDir;
 use crate::record::EndedBy;
 use crate::spec::{Door, HoldSpec, OnLimit, StdinMode};
 use crate::wire::{FaultCode, Limited, Notice, Reply};
+use provost_sys::process::Identity;
 
 /// A disk that took no more is tried again after this time.
 const RETRY_MS: u64 = 1000;

@@ -170,8 +170,8 @@ fn export(context: &Context, args: &ExportArgs) -> Outcome {
     };
     // It holds what agents and people wrote: for its owner alone, whatever the umask.
     let created = File::options().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = created
-        .map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
+    let mut file =
+        created.map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
     let exported =
         provost_ledger::export(&reader, home.as_deref(), &mut file).map_err(export_error)?;
     file.sync_all().map_err(|why| chain(Code::Storage, "cannot write the export", &why))?;

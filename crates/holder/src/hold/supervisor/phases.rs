@@ -168,7 +168,8 @@ impl Supervisor {
                 self.clients.tell_all(Notice::Gone);
                 // Whoever started us takes success for: nothing of the command is left.
                 let verified = gone.verified;
-                self.phase = Phase::Left(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                self.phase =
+                    Phase::Left(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE });
             }
             Err(error) if is_removed(&error) => self.phase = Phase::Left(ExitCode::FAILURE),
             Err(_) => self.disk_refused(),
