@@ -24,10 +24,9 @@ pub(super) struct Process {
 pub(super) fn belonging_to(root: &Path, launches: &BTreeSet<String>) -> io::Result<Vec<Process>> {
     let own = own_line();
     let living = living()?;
-    Ok(living
-        .into_iter()
-        .filter(|found| !own.contains(&found.pid) && is_marked(found.pid, root, launches))
-        .collect())
+    let hidden = Hidden::of(root)?;
+    let belongs = |found: &Process| is_marked(found.pid, root, launches) || hidden.has(found.pid);
+    Ok(living.into_iter().filter(|found| !own.contains(&found.pid) && belongs(found)).collect())
 }
 
 /// The living process with this pid.
@@ -82,6 +81,26 @@ fn own_line() -> BTreeSet<i32> {
         next = process(pid).map(|found| found.parent);
     }
     line
+}
+
+/// The daemon and the holders of a home hide their environment from a test that is not root. They are known by the
+/// lock on the ledger and by their command lines.
+struct Hidden<'a> {
+    root: &'a Path,
+    daemons: Vec<u32>,
+}
+
+impl Hidden<'_> {
+    fn of(root: &Path) -> io::Result<Hidden<'_>> {
+        let lock = root.join("home/ledger/ledger.lock");
+        Ok(Hidden { root, daemons: provost_sys::lock::owners_of(&lock)? })
+    }
+
+    fn has(&self, pid: i32) -> bool {
+        let Ok(pid) = u32::try_from(pid) else { return false };
+        let held = provost_sys::origin::held_directory(pid);
+        self.daemons.contains(&pid) || held.is_some_and(|dir| dir.starts_with(self.root))
+    }
 }
 
 /// A process that another user owns, or that has just ended, cannot be read and is not ours.
