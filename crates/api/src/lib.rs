@@ -26,8 +26,9 @@ pub use request::{
     ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
 pub use run::{
-    ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, GraphRow, LandingRow, OpenRunRequest, OriginRow, PullRow,
-    QueueRow, RejectRunRequest, RunRow, RunSessionRow, TaskCounts, TaskRow,
+    ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, GraphRow, LandingRow,
+    OpenRunRequest, OriginRow, PullRow, QueueRow, RejectRunRequest, RunRow, RunSessionRow,
+    TaskCounts, TaskRow,
 };
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow,

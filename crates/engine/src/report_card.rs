@@ -87,7 +87,9 @@ fn lead(held: Result<Vec<String>, String>) -> Vec<Part> {
             vec![Part::Text(what.to_owned()), Part::List(listed)]
         }
         Err(why) => {
-            let why = format!("Whether this work changes files that checks rest on, or that make Provost or an agent run something, could not be looked at: {why}");
+            let why = format!(
+                "Whether this work changes files that checks rest on, or that make Provost or an agent run something, could not be looked at: {why}"
+            );
             vec![Part::Text(why)]
         }
     }

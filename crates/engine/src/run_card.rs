@@ -1,13 +1,16 @@
 //! A run as it is shown.
 
 use provost_api::{
-    ApprovalRow, BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, OriginRow, PullRow, RunRow,
-    RunSessionRow, UsageRow,
+    ApprovalRow, BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, OriginRow, PullRow,
+    RunRow, RunSessionRow, UsageRow,
 };
 use provost_core::{
     ids::SessionId,
     result::Finding,
-    run::{Approval, Decision, Landing, Origin, Prices, PullRequest, Reviewed, Run, RunSession, Stopped},
+    run::{
+        Approval, Decision, Landing, Origin, Prices, PullRequest, Reviewed, Run, RunSession,
+        Stopped,
+    },
     session::{Session, Usage},
     verdict::Receipt,
 };

@@ -47,7 +47,9 @@ pub(crate) fn trusted_project(
 ) -> Result<Option<ProjectFile>, ApiError> {
     let Some(project) = trust::of(environment, cwd) else { return Ok(Some(ProjectFile(None))) };
     match &project.state {
-        State::Trusted(snapshot) => Ok(Some(ProjectFile(file(&project.top, snapshot).map_err(unread)?))),
+        State::Trusted(snapshot) => {
+            Ok(Some(ProjectFile(file(&project.top, snapshot).map_err(unread)?)))
+        }
         State::Untrusted(_) | State::Unsafe(_) => Ok(None),
     }
 }
@@ -120,8 +122,10 @@ fn file(top: &Path, snapshot: &Snapshot) -> Result<Option<File>, LoadError> {
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(LoadError::TooLarge { path });
     }
-    let text = String::from_utf8(bytes.clone())
-        .map_err(|why| LoadError::NotUtf8 { path: path.clone(), valid: why.utf8_error().valid_up_to() })?;
+    let text = String::from_utf8(bytes.clone()).map_err(|why| LoadError::NotUtf8 {
+        path: path.clone(),
+        valid: why.utf8_error().valid_up_to(),
+    })?;
     Ok(Some(File { name: path.to_string_lossy().into_owned(), text }))
 }
 

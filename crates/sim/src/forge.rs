@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use provost_core::{
     ids::CommitId,
     run::{
-        Command, HeldLanding, LandMode, LandStep, Landing, PullChecks, PullRequest, PullStanding, PullState,
-        Remark, Run,
+        Command, HeldLanding, LandMode, LandStep, Landing, PullChecks, PullRequest, PullStanding,
+        PullState, Remark, Run,
     },
     verdict::Snapshot,
 };
@@ -59,9 +59,7 @@ impl Forge {
         }
         match run.spec.land {
             LandMode::Branch => self.put(&run.spec.branch, head.commit.clone(), head, false),
-            LandMode::Merge => {
-                self.hold(run, head).unwrap_or_else(|| self.merge(run, head))
-            }
+            LandMode::Merge => self.hold(run, head).unwrap_or_else(|| self.merge(run, head)),
             LandMode::Pr => {
                 self.pull = Some(head.commit.clone());
                 let url = "https://example.org/1".to_owned();

@@ -113,7 +113,9 @@ impl Run {
                 self.owe_hook(RunHookEvent::Question, at);
             }
             Event::LandingApproved(e) => {
-                if let Some(held) = self.held.as_mut().filter(|held| held.landing.commit == e.commit) {
+                if let Some(held) =
+                    self.held.as_mut().filter(|held| held.landing.commit == e.commit)
+                {
                     held.approved = true;
                 }
             }

@@ -12,11 +12,7 @@ use super::{
     state::Run,
 };
 use crate::{
-    ids::CommitId,
-    plan::Plan,
-    policy::Ruling,
-    request::Subject,
-    trust::held_patterns,
+    ids::CommitId, plan::Plan, policy::Ruling, request::Subject, trust::held_patterns,
     verdict::Snapshot,
 };
 
@@ -148,8 +144,7 @@ impl Run {
             }
             Ruling::Allow(_) | Ruling::Ask => None,
         };
-        let faults: Vec<String> =
-            self.written_by_agents(&plan).iter().filter_map(denied).collect();
+        let faults: Vec<String> = self.written_by_agents(&plan).iter().filter_map(denied).collect();
         if faults.is_empty() { Ok(plan) } else { Err(faults) }
     }
 }

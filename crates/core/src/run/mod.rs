@@ -32,10 +32,10 @@ pub use effect::Effect;
 pub use event::{
     BatchMerged, BudgetRaised, CardWritten, DecisionMade, ErrandDone, ErrandOwed, Event,
     HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
-    LandingApproved, LandingHeld, PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved, PullRequested, PullSeen,
-    QuestionSeen, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
-    SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
-    TaskReturned, WorkLanded,
+    LandingApproved, LandingHeld, PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved,
+    PullRequested, PullSeen, QuestionSeen, RemarksLeft, RunCancelled, RunOpened, RunResumed,
+    RunSealed, RunStopped, SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed,
+    TaskQueued, TaskRetried, TaskReturned, WorkLanded,
 };
 pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};
 pub use held::{Approval, HeldLanding};

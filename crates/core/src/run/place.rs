@@ -14,7 +14,8 @@ use crate::{
     limits::Bounds,
     plan::PlanTask,
     session::{
-        Afterwards, Agent, Budget, Carried, CheckTerms, Driver, Exit0, Input, OfRun, Settings, Spec, Work,
+        Afterwards, Agent, Budget, Carried, CheckTerms, Driver, Exit0, Input, OfRun, Settings,
+        Spec, Work,
     },
     verdict::EmptyDiff,
 };

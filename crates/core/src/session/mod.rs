@@ -65,8 +65,8 @@ pub use pane::PaneSight;
 pub use reach::{Line, Receive};
 pub use react::{Act, Heir, Occasion, On, Reacted, Reaction};
 pub use spec::{
-    Adopted, Afterwards, Agent, Approvals, Assignment, Carried, CheckTerms, Driver, Exit0, HookSpec, Input,
-    Membership, MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
+    Adopted, Afterwards, Agent, Approvals, Assignment, Carried, CheckTerms, Driver, Exit0,
+    HookSpec, Input, Membership, MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
 };
 pub use state::{
     Budget, Context, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session,

@@ -218,10 +218,8 @@ impl CheckRunner {
 
     async fn check_out(&self, job: &CheckJob, checked: &Checked) -> Result<(Slot, bool), String> {
         let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
-        held::blocking(move || {
-            runner.check_out_now(&job, &snapshot).map_err(|why| chain(&*why))
-        })
-        .await
+        held::blocking(move || runner.check_out_now(&job, &snapshot).map_err(|why| chain(&*why)))
+            .await
     }
 
     fn check_out_now(

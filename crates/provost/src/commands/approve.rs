@@ -79,7 +79,9 @@ pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
     if let Some(run) = waiting_run(context, &args.which.request)? {
         if args.session {
             let message = "--session is for what an agent asks, and the run itself waits";
-            return Err(usage(message).next(format!("provost approve {}", ui::short(&run.id))).into());
+            return Err(usage(message)
+                .next(format!("provost approve {}", ui::short(&run.id)))
+                .into());
         }
         return approve_run(context, &run, &args.which.key);
     }

@@ -126,7 +126,10 @@ pub(crate) fn task_card(
     }
     row.criteria.iter().for_each(|one| card.label("criterion", &criterion(paint, one)));
     for command in &row.awaits_consent {
-        card.text("would run", &format!("{command} (a member wrote it; it waits for your consent)"));
+        card.text(
+            "would run",
+            &format!("{command} (a member wrote it; it waits for your consent)"),
+        );
     }
     if !row.awaits_consent.is_empty() {
         card.command(&format!("provost approve {}", short(&row.id)));

@@ -58,9 +58,8 @@ impl Site {
     /// Waits until a run waits for the operator, and returns what for. A run that ended instead fails the test.
     #[track_caller]
     fn held(&self, id: &str) -> Value {
-        let row = self
-            .home
-            .wait_state(id, |row| row["awaits_approval"] == true || row["sealed"] == true);
+        let row =
+            self.home.wait_state(id, |row| row["awaits_approval"] == true || row["sealed"] == true);
         assert_eq!(row["awaits_approval"], true, "{row:#}");
         row["approval"].clone()
     }
@@ -68,7 +67,9 @@ impl Site {
 
 /// Appends a setup command to the project's configuration, as an injected agent would.
 fn plants(marker: &str) -> String {
-    format!("echo work > work.txt; printf '[worktree]\\nsetup = \"touch {marker}\"\\n' >> provost.toml")
+    format!(
+        "echo work > work.txt; printf '[worktree]\\nsetup = \"touch {marker}\"\\n' >> provost.toml"
+    )
 }
 
 #[test]
@@ -84,7 +85,8 @@ fn f2_11_agent_edit_of_config_waits_for_the_operator() {
     assert_eq!(site.repo.head(), before, "nothing landed");
     let shown = site.home.provost(&["status", &id]);
     let shown = format!("{}{}", shown.ok().stdout, shown.stderr);
-    for part in ["needs approval", "provost.toml", "+setup = ", "provost approve ", "provost deny "] {
+    for part in ["needs approval", "provost.toml", "+setup = ", "provost approve ", "provost deny "]
+    {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
     // It waits over a death of the daemon.
@@ -176,7 +178,11 @@ fn f2_11_checks_use_the_base_version_of_protected_files() {
         let check = "if test -e ci/early.sh; then sh ci/early.sh && exit 0; fi; test ! -f check.sh || sh check.sh";
         let id = site.run(&["--check", check]);
         let row = site.home.sealed(&id);
-        assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("work")), "{what}: {row:#}");
+        assert_eq!(
+            (&row["state"], &row["cause"]),
+            (&json!("failed"), &json!("work")),
+            "{what}: {row:#}"
+        );
     }
 }
 
@@ -185,7 +191,10 @@ fn f2_11_receipt_names_the_files_taken_from_the_base() {
     let site = Site::new("true");
     site.repo.write("check.sh", "test -s good.txt\n");
     site.repo.commit("A check");
-    site.agent("echo 1 > good.txt; echo 'exit 0' > check.sh", "[verify]\nprotected = [\"check.sh\"]\n");
+    site.agent(
+        "echo 1 > good.txt; echo 'exit 0' > check.sh",
+        "[verify]\nprotected = [\"check.sh\"]\n",
+    );
     // A check that looks for local changes finds none: what is checked is a commit too.
     let id = site.run(&["--check", "sh check.sh && git diff --exit-code HEAD"]);
     let row = site.home.sealed(&id);
@@ -213,7 +222,10 @@ esac
 #[test]
 fn f2_11_pull_request_names_held_files_first() {
     let mut site = Site::new("true");
-    site.agent(&plants(&site.file("planted")), "run.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n");
+    site.agent(
+        &plants(&site.file("planted")),
+        "run.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n",
+    );
     let forge = site.home.root().join("forge");
     fs::create_dir(&forge).unwrap();
     fs::write(forge.join("gh"), GH).unwrap();
@@ -296,7 +308,8 @@ fn plan_with(checks: &[&str]) -> String {
 
 /// A conversation that begins with a prompt and says this, one message per turn.
 fn tells(when: &str, told: &[String]) -> String {
-    let turn = |told: &String| format!("  {{ response = [{{ items = [{{ message = '{told}' }}] }}] }},\n");
+    let turn =
+        |told: &String| format!("  {{ response = [{{ items = [{{ message = '{told}' }}] }}] }},\n");
     let turns: String = told.iter().map(turn).collect();
     format!("[[thread]]\nwhen = {{ prompt = \"{when}\" }}\nturn = [\n{turns}]\n")
 }

@@ -5,7 +5,8 @@ use provost_core::{
     policy::{Decision, Matcher, Policy, Rule},
     result::{Structured, Triage},
     run::{
-        Approval, Cause, Command, Ending, PlanMode, Planning, Rejected, ReviewMode, Reviews, RunSpec, Stage,
+        Approval, Cause, Command, Ending, PlanMode, Planning, Rejected, ReviewMode, Reviews,
+        RunSpec, Stage,
     },
     session,
 };
@@ -308,7 +309,7 @@ fn commands_of_an_agents_plan_wait_for_consent() {
 }
 
 #[test]
-fn allowed_commands_of_a_plan_are_not_asked_about_and_denied_ones_are_faults() {
+fn allowed_commands_run_unasked_and_denied_ones_are_faults() {
     let spec = RunSpec { policy: rule(Decision::Allow, "touch"), ..planned(ReviewMode::Off) };
     let mut bench = RunBench::open(spec);
     bench.does("old", says(&checked_plan(&["touch x"])));

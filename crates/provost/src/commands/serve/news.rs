@@ -102,9 +102,9 @@ impl News {
                 "the workflow changed and cannot be followed: {}; runs go on by the last good one, nothing new begins",
                 ui::clean(message)
             ),
-            News::NotTaken { message }
-            | News::Warning { message }
-            | News::Failed { message } => ui::clean(message),
+            News::NotTaken { message } | News::Warning { message } | News::Failed { message } => {
+                ui::clean(message)
+            }
             News::TrackerFailed { message, .. } => {
                 format!("nothing can be told from the tracker: {}", ui::clean(message))
             }

@@ -90,7 +90,11 @@ impl Source {
             }
             Ok(None) | Err(_) => {
                 self.project_held = true;
-                if before { ProjectChange::None } else { ProjectChange::NotTaken(self.not_taken(context)) }
+                if before {
+                    ProjectChange::None
+                } else {
+                    ProjectChange::NotTaken(self.not_taken(context))
+                }
             }
         }
     }
