@@ -309,7 +309,7 @@ fn commands_of_an_agents_plan_wait_for_consent() {
 }
 
 #[test]
-fn allowed_commands_of_a_plan_are_not_asked_about_and_denied_ones_are_faults() {
+fn allowed_commands_run_unasked_and_denied_ones_are_faults() {
     let spec = RunSpec { policy: rule(Decision::Allow, "touch"), ..planned(ReviewMode::Off) };
     let mut bench = RunBench::open(spec);
     bench.does("old", says(&checked_plan(&["touch x"])));

@@ -246,7 +246,7 @@ fn approval_is_void_once_the_tree_is_another() {
 }
 
 #[test]
-fn rejected_landing_fails_the_run_and_is_asked_again_after_resume() {
+fn rejected_landing_fails_the_run_and_resume_asks_again() {
     let mut bench = RunBench::open(landing_by(LandMode::Merge));
     bench.works("new").tell(hold(0, "new"));
     let commit = snapshot("new").commit;
@@ -261,7 +261,7 @@ fn rejected_landing_fails_the_run_and_is_asked_again_after_resume() {
 }
 
 #[test]
-fn checks_use_protected_files_of_where_the_run_began_or_of_the_moved_target() {
+fn checks_use_protected_files_of_the_base_or_the_moved_target() {
     let mut bench = RunBench::open(landing_by(LandMode::Merge));
     let base = bench.run.spec.target.base.commit.clone();
     bench.works("new");

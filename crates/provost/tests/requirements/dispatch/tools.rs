@@ -325,7 +325,7 @@ fn a_check_that_a_member_asks_for_is_run_and_told_to_it() {
         ENDS_TURN,
         RESTS,
     ];
-    let pair = Pair::open(&boss, &[BEGINS, ENDS_TURN, RESTS], &[]);
+    let pair = Pair::open(&boss, &[BEGINS, ENDS_TURN, RESTS], &["--check", "true"]);
     for id in ["m1", "m2", "m3"] {
         assert_eq!(pair.answer(id)["ok"], true, "{id}: {}", pair.answer(id));
     }
