@@ -37,9 +37,9 @@ pub use resolve::{Entry, Flag, FlagValue, Inputs, Resolved, Shadowed, resolve};
 pub use schema::schema;
 pub use source::{Place, Source};
 pub use table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults, LoopTemplate,
-    ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui,
-    Verifier, Verify, Workflow, Worktree,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults,
+    LoopTemplate, ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills,
+    Terminal, Ui, Verifier, Verify, Workflow, Worktree,
 };
 pub use types::{
     Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, CleanUp, Color, Command,

@@ -17,9 +17,9 @@ use crate::problem::{Error, Fault, Problem, ProblemKind};
 use crate::source::Source;
 use crate::suggest;
 use crate::table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults, LoopTemplate,
-    ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui,
-    Verifier, Verify, Workflow, Worktree,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults,
+    LoopTemplate, ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills,
+    Terminal, Ui, Verifier, Verify, Workflow, Worktree,
 };
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};

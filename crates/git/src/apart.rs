@@ -117,8 +117,7 @@ impl StandIns {
 
 impl StandIn {
     fn make(scratch: &Path, shared: &Path, format: &Format) -> Result<Self, Error> {
-        let dir =
-            TempDir::with_prefix_in("provost-git-", scratch).map_err(Error::file(scratch))?;
+        let dir = TempDir::with_prefix_in("provost-git-", scratch).map_err(Error::file(scratch))?;
         for name in LINKED {
             let link = dir.path().join(name);
             symlink(shared.join(name), &link).map_err(Error::file(&link))?;

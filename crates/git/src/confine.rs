@@ -7,9 +7,9 @@
 //! Limits. A kernel without Landlock enforces nothing, and neither does a git that is a script. The dynamic loader has
 //! to be executable, and can load a file that isn't.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -130,9 +130,8 @@ mod tests {
         let programs = Programs([Some(sh), loader].into_iter().flatten().collect());
         let confined = std::thread::spawn(move || {
             programs.confine_thread().unwrap();
-            let run = |line: &str| {
-                Command::new("/bin/sh").args(["-c", line]).status().unwrap().success()
-            };
+            let run =
+                |line: &str| Command::new("/bin/sh").args(["-c", line]).status().unwrap().success();
             (run(":"), run("/bin/ls /"))
         });
         let (itself, another) = confined.join().unwrap();

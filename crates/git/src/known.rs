@@ -155,10 +155,8 @@ mod tests {
         fs::write(own.join("config"), "[core]\n").unwrap();
         let look = || Files::of(&own, &home).unwrap();
         let known = Known::default();
-        let setting = Settings {
-            taken: vec![("core.eol".into(), "lf".into())],
-            ..Settings::default()
-        };
+        let setting =
+            Settings { taken: vec![("core.eol".into(), "lf".into())], ..Settings::default() };
         let keep = |files| {
             known
                 .found

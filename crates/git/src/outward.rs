@@ -49,8 +49,9 @@ pub fn remote_of(
     let names: Vec<&str> = listed.lines().collect();
     let followed = match branch {
         Some(branch) => {
-            let answer =
-                repo.configuration(["config", "--get", &format!("branch.{branch}.remote")]).ask()?;
+            let answer = repo
+                .configuration(["config", "--get", &format!("branch.{branch}.remote")])
+                .ask()?;
             Some(answer.line().to_string_lossy().into_owned())
         }
         None => None,

@@ -72,7 +72,10 @@ impl Project {
 
     /// Opens the checkout itself.
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
-        Repo::open(git, Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top })
+        Repo::open(
+            git,
+            Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top },
+        )
     }
 
     /// Opens what all worktrees share; no checkout is in reach.

@@ -45,8 +45,7 @@ impl<'a> Repo<'a> {
     /// Opens the repository: reads its settings as data, and makes what stands in for its shared git directory.
     pub(crate) fn open(git: &'a Git, place: Place<'_>) -> Result<Self, Error> {
         let configured = settings_of(git, place)?;
-        let stand_in =
-            git.stand_ins().of(git.scratch(), place.common_dir, &configured.format)?;
+        let stand_in = git.stand_ins().of(git.scratch(), place.common_dir, &configured.format)?;
         let filters = match configured.filters.is_empty() {
             true => Vec::new(),
             false => configured.filters.trusted(&git.trusted_filters()),
@@ -153,8 +152,7 @@ impl<'a> Repo<'a> {
         &self,
         args: impl IntoIterator<Item = A>,
     ) -> Call<'a> {
-        let place =
-            Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top };
+        let place = Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top };
         configuration(self.git, place, args)
     }
 
@@ -263,7 +261,8 @@ mod tests {
         let (git, top) = hostile(&root.path().canonicalize().unwrap());
         let repo = Repo::open_at(&git, &top).unwrap().unwrap();
         let list = ["config", "--list", "--show-origin", "-z"];
-        for call in [repo.read(list), repo.write(list), repo.read_files(list), repo.write_files(list)]
+        for call in
+            [repo.read(list), repo.write(list), repo.read_files(list), repo.write_files(list)]
         {
             let answer = call.run().unwrap();
             let items: Vec<&[u8]> = answer.items().collect();

@@ -109,8 +109,7 @@ impl Settings {
         if scope == Scope::Call {
             return Ok(());
         }
-        let setting =
-            || (OsString::from_vec(key.to_vec()), OsString::from_vec(value.to_vec()));
+        let setting = || (OsString::from_vec(key.to_vec()), OsString::from_vec(value.to_vec()));
         if is_taken(key) {
             self.taken.push(setting());
         }
@@ -185,7 +184,8 @@ fn split(item: &[u8]) -> (&[u8], &[u8]) {
 
 fn is_taken(key: &[u8]) -> bool {
     let of_remote = |end: &&str| key.starts_with(b"remote.") && key.ends_with(end.as_bytes());
-    TAKEN.iter().any(|name| name.as_bytes() == key) || TAKEN_OF_REMOTES.iter().any(|end| of_remote(&end))
+    TAKEN.iter().any(|name| name.as_bytes() == key)
+        || TAKEN_OF_REMOTES.iter().any(|end| of_remote(&end))
 }
 
 /// Returns the value if it is among those that are supported; the first is the default.

@@ -176,7 +176,8 @@ fn make<'a>(repo: &Repo<'a>, link: &Link, source: &Repo<'_>) -> Result<Repo<'a>,
 /// Writes a setting of a repository that was just made.
 fn set(made: &Repo<'_>, key: &str, value: &OsStr) -> Result<(), command::Error> {
     let file = made.git_dir().join("config");
-    let args = [OsStr::new("config"), OsStr::new("--file"), file.as_os_str(), OsStr::new(key), value];
+    let args =
+        [OsStr::new("config"), OsStr::new("--file"), file.as_os_str(), OsStr::new(key), value];
     made.write(args).run().map(drop)
 }
 

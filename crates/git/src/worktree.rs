@@ -184,7 +184,10 @@ impl Worktree {
 
     /// Opens the worktree through the git directory that the project keeps.
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
-        Repo::open(git, Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.path })
+        Repo::open(
+            git,
+            Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.path },
+        )
     }
 
     /// Opens what it shares with the project.

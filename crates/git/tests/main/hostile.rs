@@ -11,8 +11,8 @@ use provost_git::{
     worktree_add,
 };
 
-use crate::program_keys::EVENTS;
 use crate::lab::{Lab, branch, commit_all, keep, says, write};
+use crate::program_keys::EVENTS;
 
 #[test]
 fn hooks_filters_and_other_programs_of_the_repository_do_not_run() {
@@ -28,7 +28,8 @@ fn hooks_filters_and_other_programs_of_the_repository_do_not_run() {
 /// The name of a filter may hold a `=`, and a filter may be a process that stays.
 #[test]
 fn untrusted_filters_are_refused_and_do_not_run() {
-    for (attributes, name) in [("*.txt filter=evil=name\n", "evil=name"), ("* filter=long\n", "long")]
+    for (attributes, name) in
+        [("*.txt filter=evil=name\n", "evil=name"), ("* filter=long\n", "long")]
     {
         let lab = Lab::new();
         lab.write(".gitattributes", attributes);

@@ -140,7 +140,8 @@ fn every_setting_of_the_installed_git_is_reviewed() {
 #[test]
 fn no_setting_that_starts_a_program_is_harmless() {
     let harmless = lower(HARMLESS.lines());
-    let both: Vec<String> = lower(PROGRAMS.iter().copied()).intersection(&harmless).cloned().collect();
+    let both: Vec<String> =
+        lower(PROGRAMS.iter().copied()).intersection(&harmless).cloned().collect();
     assert!(both.is_empty(), "{both:?}");
 }
 
@@ -149,8 +150,11 @@ fn no_setting_that_starts_a_program_is_harmless() {
 fn every_hook_event_of_the_installed_git_is_reviewed() {
     let Some(manual) = manual() else { return };
     let sections = manual.lines().filter_map(|line| line.strip_prefix(".SS "));
-    let events: BTreeSet<String> =
-        sections.map(|name| name.trim_matches('"').replace("\\-", "-").replace("\\fB", "").replace("\\fR", "")).collect();
+    let events: BTreeSet<String> = sections
+        .map(|name| {
+            name.trim_matches('"').replace("\\-", "-").replace("\\fB", "").replace("\\fR", "")
+        })
+        .collect();
     assert!(events.len() > 10, "the manual lists events: {events:?}");
     let new: Vec<&String> = events.iter().filter(|name| !EVENTS.contains(&name.as_str())).collect();
     assert!(new.is_empty(), "git has learned hook events: {new:?}. Put them into EVENTS");

@@ -289,7 +289,8 @@ fn no_temporary_index_is_left_behind() {
     let lab = Lab::new();
     take(&lab, &lab.worktree());
     let left = fs::read_dir(lab.path("scratch")).unwrap().map(|entry| entry.unwrap().file_name());
-    let left: Vec<_> = left.filter(|name| !name.to_string_lossy().starts_with("provost-git-")).collect();
+    let left: Vec<_> =
+        left.filter(|name| !name.to_string_lossy().starts_with("provost-git-")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

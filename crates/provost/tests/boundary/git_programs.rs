@@ -183,7 +183,10 @@ fn f2_8_trusted_filter_runs_from_the_users_configuration_alone() {
     let cipher = trap.home.root().join("cipher");
     program(&cipher, "#!/bin/sh\nexec tr a-z A-Z\n");
     let user = trap.home.root().join("user/.gitconfig");
-    let text = format!("[filter \"x\"]\n\tclean = {}\n\tsmudge = cat\n\trequired = true\n", cipher.display());
+    let text = format!(
+        "[filter \"x\"]\n\tclean = {}\n\tsmudge = cat\n\trequired = true\n",
+        cipher.display()
+    );
     fs::write(&user, fs::read_to_string(&user).unwrap() + &text).unwrap();
     trap.home.configure("[git]\nfilters = [\"x\"]\n");
     trap.arm("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");

@@ -14,9 +14,7 @@ use provost_tracker::{
 };
 
 use super::{news::About, wake::Place};
-use crate::{
-    commands::spawn::place, context::Context, environment::Environment, error::usage,
-};
+use crate::{commands::spawn::place, context::Context, environment::Environment, error::usage};
 
 /// The longest workflow that is read.
 const MOST_BYTES: u64 = 256 << 10;
