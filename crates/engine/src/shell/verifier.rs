@@ -52,10 +52,10 @@ pub async fn run_verifier(
     command: VerifierCommand,
     mut cancel: tokio::sync::watch::Receiver<bool>,
 ) -> VerifierEnd {
-    let dir = world.home.checks().join(key);
+    let (dir, output_limit) = (world.home.checks().join(key), command.output_limit);
     let spec = HoldSpec {
         env: command.environment,
-        output_limit: command.output_limit,
+        output_limit,
         on_limit: OnLimit::End,
         time_limit_ms: Some(u64::try_from(command.time_limit.as_millis()).unwrap_or(u64::MAX)),
         grace_ms: GRACE_MS,
@@ -68,33 +68,50 @@ pub async fn run_verifier(
         Err(why) => CheckEnd::Unfinished(chain(&why)),
     };
     let printed = held::blocking(move || {
-        let printed = last_line(&dir.join(journal::JOURNAL_FILE));
+        let printed = Printed::read(&dir.join(journal::JOURNAL_FILE));
         // Nothing refers to it: its result is in the answer.
         std::fs::remove_dir_all(&dir).ok();
         printed
     });
-    VerifierEnd { end, printed: printed.await.unwrap_or_default() }
+    let Printed { last_line, bytes } = printed.await;
+    // A command may end by itself before its holder sees that it wrote too much.
+    let end = if bytes > output_limit { CheckEnd::OutputLimit } else { end };
+    VerifierEnd { end, printed: last_line }
 }
 
-/// Programs say in their last line why they failed.
-fn last_line(journal: &Path) -> Option<String> {
-    let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return None };
-    let (mut errors, mut output) = (Vec::new(), Vec::new());
-    for frame in reader.flatten() {
-        let tail = if frame.channel == Channel::Stderr {
-            &mut errors
-        } else if frame.channel == Channel::Stdout {
-            &mut output
-        } else {
-            continue;
-        };
-        tail.extend_from_slice(&frame.payload);
-        tail.drain(..tail.len().saturating_sub(TAIL));
+/// What a command printed, as far as a verifier is concerned.
+#[derive(Debug, Default)]
+struct Printed {
+    /// Programs say there why they failed.
+    last_line: String,
+    bytes: u64,
+}
+
+impl Printed {
+    fn read(journal: &Path) -> Printed {
+        let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return Printed::default() };
+        let (mut errors, mut output, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for frame in reader.flatten() {
+            let tail = match frame.channel {
+                Channel::Stderr => &mut errors,
+                Channel::Stdout => &mut output,
+                Channel::Note | Channel::Stdin => continue,
+            };
+            bytes += frame.payload.len() as u64;
+            keep_tail(tail, &frame.payload);
+        }
+        let last_line = last_line(&errors).or_else(|| last_line(&output)).unwrap_or_default();
+        Printed { last_line, bytes }
     }
-    let last = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes);
-        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        line.map(str::to_owned)
-    };
-    last(&errors).or_else(|| last(&output))
+}
+
+fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
+    tail.extend_from_slice(bytes);
+    tail.drain(..tail.len().saturating_sub(TAIL));
+}
+
+fn last_line(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    line.map(str::to_owned)
 }
