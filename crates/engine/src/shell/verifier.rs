@@ -52,9 +52,10 @@ pub async fn run_verifier(
     command: VerifierCommand,
     mut cancel: tokio::sync::watch::Receiver<bool>,
 ) -> VerifierEnd {
+    let output_limit = command.output_limit;
     let spec = HoldSpec {
         env: command.environment,
-        output_limit: command.output_limit,
+        output_limit,
         on_limit: OnLimit::End,
         time_limit_ms: Some(u64::try_from(command.time_limit.as_millis()).unwrap_or(u64::MAX)),
         grace_ms: GRACE_MS,
@@ -82,9 +83,9 @@ pub async fn run_verifier(
         std::fs::remove_dir_all(&dir).ok();
         printed
     });
-    let Printed { last_line, at_limit } = printed.await;
-    // A command that ended by itself may still have written more than was taken.
-    let end = if at_limit { CheckEnd::OutputLimit } else { end };
+    let Printed { last_line, bytes } = printed.await;
+    // A command may end by itself before its holder sees that it wrote too much.
+    let end = if bytes > output_limit { CheckEnd::OutputLimit } else { end };
     VerifierEnd { end, printed: last_line }
 }
 
@@ -93,26 +94,24 @@ pub async fn run_verifier(
 struct Printed {
     /// Programs say there why they failed.
     last_line: String,
-    at_limit: bool,
+    bytes: u64,
 }
 
 impl Printed {
     fn read(journal: &Path) -> Printed {
         let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return Printed::default() };
-        let (mut errors, mut output, mut at_limit) = (Vec::new(), Vec::new(), false);
+        let (mut errors, mut output, mut bytes) = (Vec::new(), Vec::new(), 0);
         for frame in reader.flatten() {
-            match frame.channel {
-                Channel::Stderr => keep_tail(&mut errors, &frame.payload),
-                Channel::Stdout => keep_tail(&mut output, &frame.payload),
-                Channel::Note => {
-                    let note = serde_json::from_slice(&frame.payload);
-                    at_limit |= matches!(note, Ok(Note::OutputLimit { .. }));
-                }
-                Channel::Stdin => {}
-            }
+            let tail = match frame.channel {
+                Channel::Stderr => &mut errors,
+                Channel::Stdout => &mut output,
+                Channel::Note | Channel::Stdin => continue,
+            };
+            bytes += frame.payload.len() as u64;
+            keep_tail(tail, &frame.payload);
         }
         let last_line = last_line(&errors).or_else(|| last_line(&output)).unwrap_or_default();
-        Printed { last_line, at_limit }
+        Printed { last_line, bytes }
     }
 }
 
