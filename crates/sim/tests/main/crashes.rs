@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use provost_sim::{CrashPoint, Faults, Report, RunOutcome, crashed_at, has_run, simulate};
 
+use crate::depth::is_whole;
+
 /// How many stories are told with every crash.
-const STORIES: usize = if cfg!(debug_assertions) { 2 } else { 8 };
+fn story_count() -> usize {
+    if is_whole() { 8 } else { 2 }
+}
 
 const POINTS: [CrashPoint; 5] = [
     CrashPoint::BeforeAppend,
@@ -47,8 +51,9 @@ fn stories() -> Vec<(u64, Report)> {
     }
     let mut stories: Vec<(u64, Report)> = found.into_values().collect();
     stories.sort_by_key(|(_, calm)| std::cmp::Reverse(calm.commits));
-    assert!(stories.len() >= STORIES, "only {} different stories", stories.len());
-    let (first, last) = (STORIES.div_ceil(2), STORIES / 2);
+    let count = story_count();
+    assert!(stories.len() >= count, "only {} different stories", stories.len());
+    let (first, last) = (count.div_ceil(2), count / 2);
     // The longest, and as many of the others.
     let others = stories.split_off(first);
     let apart = (others.len() / last.max(1)).max(1);
