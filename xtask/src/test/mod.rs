@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Seeds of the simulator. Without `--deep` they take less than a minute.
-const SEEDS: &str = "4000";
+const SEEDS: &str = "3000";
 const DEEP_SEEDS: &str = "200000";
 /// Tests of a run in CI that may fail and pass when retried. Some thousand tests with real processes
 /// share a machine there. Each is named at the end, to be fixed.

@@ -3,7 +3,7 @@
 /// Seeds of a run that has to visit every cell.
 const WHOLE: u64 = 20_000;
 /// Seeds of a run in a minute; a debug build, which is slow, only shows that they run.
-const SHORT: u64 = if cfg!(debug_assertions) { 400 } else { 4_000 };
+const SHORT: u64 = if cfg!(debug_assertions) { 400 } else { 3_000 };
 
 /// How many seeds are played: `PROVOST_SIM_SEEDS` if that is more than a short run.
 #[expect(clippy::disallowed_methods, reason = "a test's setting, read where it is used")]
