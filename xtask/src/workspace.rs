@@ -24,9 +24,11 @@ pub(crate) const SEEDED_BUGS: (&str, &str) = (SIMULATOR, "seeded-bugs");
 /// The directory of installed tools, below the user's cache directory.
 const TOOLS_DIR: &str = "provost-tools";
 
-/// What carries the simulator's weight, and is optimised where its seeds are told.
-pub(crate) const SIMULATED: [&str; 4] =
-    ["provost-core", "provost-engine", "provost-ledger", SIMULATOR];
+/// The packages that a long run of the simulator spends its time in.
+pub(crate) const SIMULATED: &[&str] =
+    &["provost-core", "provost-engine", "provost-ledger", SIMULATOR];
+/// Those that are worth optimising for a short run.
+pub(crate) const SIMULATED_SHORT: &[&str] = &["provost-core", SIMULATOR];
 
 /// The workspace and what the environment says about this run.
 pub(crate) struct Workspace {
@@ -67,8 +69,8 @@ impl Workspace {
     pub(crate) fn cargo(&self) -> Command {
         let mut cargo = self.command(cargo_program());
         if self.ci {
-            // What is built once gains nothing from being ready to be built again.
-            cargo.env("CARGO_INCREMENTAL", "0");
+            // What is built once gains nothing from being ready to be built again, and nobody debugs it.
+            cargo.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "false");
         }
         cargo
     }

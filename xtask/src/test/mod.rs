@@ -6,9 +6,10 @@ mod unprivileged;
 
 use std::{
     ffi::OsString,
-    fs,
+    fs::{self, File},
     num::NonZero,
-    process::{Command, ExitCode},
+    path::Path,
+    process::{Child, Command, ExitCode, Stdio},
     thread,
 };
 
@@ -26,17 +27,19 @@ use crate::{
     process::{output, ran},
     say::say,
     tools::{self, Depth},
-    workspace::{Programs, SEEDED_BUGS, SIMULATED, SIMULATOR, Workspace},
+    workspace::{Programs, SEEDED_BUGS, SIMULATED, SIMULATED_SHORT, SIMULATOR, Workspace},
 };
 
 /// Seeds of the simulator. Without `--deep` they take less than a minute.
-const SEEDS: &str = "4000";
+const SEEDS: &str = "3000";
 const DEEP_SEEDS: &str = "200000";
 /// Tests of a run in CI that may fail and pass when retried. Some thousand tests with real processes
 /// share a machine there. Each is named at the end, to be fixed.
 const UNSTEADY_LIMIT: usize = 4;
 /// Tests mostly wait for processes, so more of them run at a time than there are cores.
-const TESTS_PER_TWO_CORES: usize = 3;
+const TESTS_PER_CORE: usize = 2;
+/// Laws of the core are tried on this many random stories; with `--deep` on all that they ask for.
+const LAW_CASES: &str = "1000";
 /// Tests that drive real Codex, as the test runner selects them.
 const AGENTS: &str = "binary_id(provost::codex) + package(provost-agents) \
     + (package(provost-drivers) & test(/^(live|drift)::/)) \
@@ -158,9 +161,10 @@ fn run_parts(workspace: &Workspace, plan: &Plan, minutes: &mut Minutes) -> Resul
 /// The variables that tell a test what it may do without, and how deep it goes.
 fn test_variables(plan: &Plan, missing: &[&str]) -> Vec<(&'static str, OsString)> {
     let mut variables = vec![("PROVOST_TEST_MISSING", missing.join(",").into())];
-    if plan.depth == Depth::Deep {
-        variables.push(("PROVOST_DEEP", "1".into()));
-    }
+    variables.push(match plan.depth {
+        Depth::Usual => ("PROVOST_LAW_CASES", LAW_CASES.into()),
+        Depth::Deep => ("PROVOST_DEEP", "1".into()),
+    });
     variables
 }
 
@@ -207,11 +211,7 @@ impl Suite<'_> {
             );
         }
         outcomes.push(minutes.measure(Part::Simulator, || self.simulator())?);
-        outcomes.push(minutes.measure(Part::Demo, || self.demo()));
-        if let Some(user) = &self.user {
-            outcomes
-                .push(minutes.measure(Part::DemoUnprivileged, || self.demo_unprivileged(user))?);
-        }
+        outcomes.extend(minutes.measure(Part::Demo, || self.demos())?);
         if self.plan.depth == Depth::Deep {
             outcomes.push(minutes.measure(Part::DocTests, || self.doc_tests())?);
             outcomes.push(minutes.measure(Part::Mutants, || self.mutants())?);
@@ -241,24 +241,25 @@ impl Suite<'_> {
         self.counted(Part::BoundaryUnprivileged.title(), &mut nextest)
     }
 
-    /// The simulator's seeds. What they run through is optimised like a release; all else is shared with the other tests, for
-    /// building it again would take longer than the seeds.
+    /// The simulator's seeds, in a build with the bugs that it has to find. A short run optimises less:
+    /// its build takes longer than its seeds.
     fn simulator(&self) -> Result<Outcome> {
         if !self.has_simulator() {
             say("── simulator: not there yet");
             return Ok(Outcome::default());
         }
-        let seeds = if self.plan.depth == Depth::Deep { DEEP_SEEDS } else { SEEDS };
+        let deep = self.plan.depth == Depth::Deep;
+        let (packages, level) = if deep { (SIMULATED, 3) } else { (SIMULATED_SHORT, 1) };
         let mut nextest = self.nextest();
         nextest.args(["--package", SIMULATOR, "--features", "seeded-bugs"]);
-        for package in SIMULATED {
+        for package in packages {
             let set = |what: &str| format!("profile.dev.package.{package}.{what}");
-            nextest.arg("--config").arg(set("opt-level=3"));
+            nextest.arg("--config").arg(set(&format!("opt-level={level}")));
             nextest.arg("--config").arg(set("debug-assertions=false"));
             nextest.arg("--config").arg(set("overflow-checks=false"));
         }
-        nextest.env("PROVOST_SIM_SEEDS", seeds);
-        self.counted("simulator", &mut nextest)
+        nextest.env("PROVOST_SIM_SEEDS", if deep { DEEP_SEEDS } else { SEEDS });
+        self.counted(Part::Simulator.title(), &mut nextest)
     }
 
     fn has_simulator(&self) -> bool {
@@ -279,20 +280,28 @@ impl Suite<'_> {
         Ok(Outcome { tally: junit::doc_tests(&text), trouble, ..Outcome::default() })
     }
 
-    /// The demo checks itself and counts as one test.
-    fn demo(&self) -> Outcome {
+    /// The demo, which checks itself and counts as one test for each user. Both run at the same time,
+    /// because they mostly wait; the output of the unprivileged one is shown if it fails.
+    fn demos(&self) -> Result<Vec<Outcome>> {
+        let log = self.room.path.join("demo.log");
+        let unprivileged = match &self.user {
+            Some(user) => Some(start_demo(user, &log)?),
+            None => None,
+        };
         let codex = tools::pinned_codex(self.workspace);
         let root = self.room.path.join("pv-demo");
         let failure = demo::run(&self.programs, codex.as_deref(), &root).err();
-        one_test(failure.map(|error| format!("failed: demo: {error:#}")))
-    }
-
-    fn demo_unprivileged(&self, user: &TestUser) -> Result<Outcome> {
-        let title = Part::DemoUnprivileged.title();
-        let mut xtask = user.xtask();
-        xtask.arg("demo-in").arg(user.room.path.join("pv-demo")).args(user.pinned_codex());
-        let failure = (!ran(title, &mut xtask)?).then(|| format!("failed: {title}"));
-        Ok(one_test(failure))
+        let mut outcomes = vec![one_test(failure.map(|error| format!("failed: demo: {error:#}")))];
+        if let Some(mut demo) = unprivileged {
+            let status = demo.wait().context("cannot wait for the unprivileged demo")?;
+            say(&format!("── demo, unprivileged: {status}"));
+            if !status.success() {
+                say(&fs::read_to_string(&log)?);
+            }
+            let failure = (!status.success()).then(|| "failed: demo, unprivileged".to_owned());
+            outcomes.push(one_test(failure));
+        }
+        Ok(outcomes)
     }
 
     /// Every change to the rules has to fail a test.
@@ -370,6 +379,15 @@ impl Suite<'_> {
     }
 }
 
+/// Starts the demo as the user, with its output in a file.
+fn start_demo(user: &TestUser, log: &Path) -> Result<Child> {
+    let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let mut xtask = user.xtask();
+    xtask.arg("demo-in").arg(user.room.path.join("pv-demo")).args(user.pinned_codex());
+    xtask.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    xtask.spawn().with_context(|| format!("cannot run {xtask:?}"))
+}
+
 /// The result of something that counts as one test.
 fn one_test(trouble: Option<String>) -> Outcome {
     let failed = u64::from(trouble.is_some());
@@ -379,7 +397,7 @@ fn one_test(trouble: Option<String>) -> Outcome {
 /// Tests at a time: as the user says, or by the cores of the machine.
 fn test_threads() -> OsString {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let by_cores = || (cores * TESTS_PER_TWO_CORES).div_ceil(2).to_string().into();
+    let by_cores = || (cores * TESTS_PER_CORE).to_string().into();
     crate::workspace::variable("NEXTEST_TEST_THREADS").unwrap_or_else(by_cores)
 }
 

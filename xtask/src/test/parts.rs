@@ -24,7 +24,6 @@ pub(super) enum Part {
     BoundaryUnprivileged,
     Simulator,
     Demo,
-    DemoUnprivileged,
     DocTests,
     Mutants,
 }
@@ -42,7 +41,6 @@ impl Part {
             Part::BoundaryUnprivileged => "boundary tests, unprivileged",
             Part::Simulator => "simulator",
             Part::Demo => "demo",
-            Part::DemoUnprivileged => "demo, unprivileged",
             Part::DocTests => "documentation tests",
             Part::Mutants => "mutants",
         }
@@ -51,15 +49,15 @@ impl Part {
     /// The minutes that the part may take of the whole; none for what runs only with `--deep`.
     fn share(self) -> Option<f64> {
         match self {
-            Part::Xtask => Some(1.2),
+            Part::Xtask => Some(1.0),
             Part::Tools => Some(0.3),
             Part::Lint => Some(2.5),
             Part::Build => Some(3.0),
-            Part::CoreAndCli => Some(3.2),
-            Part::Agents => Some(2.0),
+            Part::CoreAndCli => Some(3.3),
+            Part::Agents => Some(1.8),
             Part::Boundary | Part::BoundaryUnprivileged => Some(0.5),
-            Part::Simulator => Some(1.2),
-            Part::Demo | Part::DemoUnprivileged => Some(0.3),
+            Part::Simulator => Some(1.6),
+            Part::Demo => Some(0.5),
             Part::DocTests | Part::Mutants => None,
         }
     }
@@ -135,7 +133,7 @@ mod tests {
         let table = Minutes { parts }.table();
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines[1], "   lint                               1.0     2.5");
-        assert_eq!(lines[2], "   demo                               0.8     0.3  above its share");
+        assert_eq!(lines[2], "   demo                               0.8     0.5  above its share");
         assert_eq!(lines[3], "   all                                1.8    15.0");
     }
 
@@ -158,7 +156,6 @@ mod tests {
             Part::BoundaryUnprivileged,
             Part::Simulator,
             Part::Demo,
-            Part::DemoUnprivileged,
         ];
         let shares: f64 = usual.iter().filter_map(|part| part.share()).sum();
         assert!((shares - ALL_MINUTES).abs() < 0.01, "{shares}");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use provost_testkit::harness::deep;
 use provost_testkit::{Home, eventually, eventually_within};
 use serde_json::Value;
 
@@ -13,10 +14,16 @@ use crate::kit::{quick_home, refused, sealed, spawn, verified};
 const RACERS: usize = 50;
 
 /// How often the daemon is stopped while commands come.
-const STOPS: usize = 25;
+fn stops() -> usize {
+    if deep() { 25 } else { 8 }
+}
 
-/// How many sessions are spawned at once, and by how many clients.
-const SESSIONS: usize = 1_000;
+/// How many sessions are spawned at once. The thousand of the test's name only with `--deep`.
+fn sessions() -> usize {
+    if deep() { 1_000 } else { 200 }
+}
+
+/// How many clients spawn them.
 const CLIENTS: usize = 20;
 
 /// How long they may take to their end, on two cores.
@@ -73,7 +80,7 @@ fn fifty_commands_that_race_start_one_daemon() {
 #[test]
 fn a_daemon_that_leaves_while_others_ask_is_followed_by_the_next() {
     let home = quick_home();
-    for round in 0..STOPS {
+    for round in 0..stops() {
         // They come at all moments of a daemon's life: when it starts, when it is told, and when it is gone.
         let asked = [&["daemon", "stop"][..], &["ls"], &["ls"], &["ls"]];
         let racers = asked.map(|args| start_talking(&home, args));
@@ -95,7 +102,7 @@ fn a_thousand_sessions_at_once_all_end_right() {
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                for _ in 0..SESSIONS / CLIENTS {
+                for _ in 0..sessions() / CLIENTS {
                     spawn(&home, &["--exit0-is-done", "--", "/bin/true"]);
                 }
             });
@@ -107,7 +114,7 @@ fn a_thousand_sessions_at_once_all_end_right() {
         let open = rows.iter().filter(|row| row["sealed"] != true).count();
         if open == 0 { Ok(rows) } else { Err(open) }
     });
-    assert_eq!(rows.len(), SESSIONS);
+    assert_eq!(rows.len(), sessions());
     let wrong: Vec<&Value> = rows.iter().filter(|row| row["state"] != "completed").collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     verified(&home);

@@ -8,15 +8,28 @@ use provost_sim::{Faults, simulate};
 /// A bug that hides for longer than this would hide from the suite.
 const SEEDS: u64 = 3_000;
 
+/// Most bugs are found within these.
+const FIRST: u64 = 40;
+/// Seeds that find the others at once. When stories change, all seeds are searched again; then replace these
+/// by those that the test prints.
+const FINDERS: [u64; 15] =
+    [105, 124, 188, 201, 316, 436, 538, 580, 676, 829, 1084, 1717, 2132, 2153, 2464];
+
+/// All seeds, those first that are likely to find a bug.
+fn search_order() -> impl Iterator<Item = u64> {
+    (0..FIRST).chain(FINDERS).chain(FIRST..SEEDS)
+}
+
 #[test]
 fn every_seeded_bug_is_found_within_3000_seeds() {
     let mut hidden = Vec::new();
     for bug in Bug::ALL {
         switch(Some(bug));
-        let found = (0..SEEDS).find_map(|seed| Some((seed, simulate(seed, Faults::ALL).broken?)));
+        let broken = |seed| Some((seed, simulate(seed, Faults::ALL).broken?));
+        let found = search_order().find_map(broken);
         switch(None);
         match found {
-            Some((seed, broken)) => println!("{bug:?}: found after {} seeds: {broken}", seed + 1),
+            Some((seed, broken)) => println!("{bug:?}: found by seed {seed}: {broken}"),
             None => hidden.push(bug),
         }
     }

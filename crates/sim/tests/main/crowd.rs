@@ -2,14 +2,25 @@
 
 use provost_sim::crowd;
 
-/// How many work; a debug build, which is slow, only shows that they do.
-const WORKERS: u64 = if cfg!(debug_assertions) { 60 } else { 1_000 };
+use crate::depth::is_whole;
+
+/// How many work: the thousand of the test's name only in a whole run.
+fn workers() -> u64 {
+    if is_whole() {
+        1_000
+    } else if cfg!(debug_assertions) {
+        60
+    } else {
+        300
+    }
+}
 
 #[test]
 fn a_thousand_workers_under_one_manager_are_each_instructed_once_and_heard() {
-    let report = crowd(7, WORKERS);
+    let workers = workers();
+    let report = crowd(7, workers);
     println!(
-        "{WORKERS} workers: {} events in {} commits, {} crashes",
+        "{workers} workers: {} events in {} commits, {} crashes",
         report.events, report.commits, report.crashes
     );
     assert_eq!(report.broken, None);

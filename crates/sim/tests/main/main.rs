@@ -4,6 +4,7 @@
 mod bugs;
 mod crashes;
 mod crowd;
+mod depth;
 mod model;
 mod run_model;
 mod seeds;

@@ -12,7 +12,7 @@ use super::kit::{ASKS, FINDING, review, triage, work};
 use crate::kit::Stage;
 
 /// How many passages are tried unless all are.
-const SUBSET: usize = 5;
+const SUBSET: usize = 3;
 
 /// The exit code of a command that could not reach the daemon.
 const UNREACHABLE: i32 = 6;

@@ -19,13 +19,13 @@ use scenarios::{CANCEL, COMMAND, QUESTION, REWORK, RUN, Scenario, WORK};
 use stage::Stage;
 
 /// How many passages of a scenario are tried unless all are.
-const SUBSET: usize = 6;
+const SUBSET: usize = 4;
 
 /// How many of a run, which has all that a session has and more.
-const SUBSET_OF_RUN: usize = 40;
+const SUBSET_OF_RUN: usize = 12;
 
 /// How many of a run with a plan, which takes longer.
-const SUBSET_OF_GRAPH: usize = 12;
+const SUBSET_OF_GRAPH: usize = 6;
 
 /// How many plays of a run go on at the same time: most of what they do is to wait.
 const LANES: usize = 4;

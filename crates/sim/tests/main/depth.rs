@@ -1,0 +1,18 @@
+//! How much the tests of the simulator try.
+
+/// Seeds of a run that has to visit every cell.
+const WHOLE: u64 = 20_000;
+/// Seeds of a run in a minute; a debug build, which is slow, only shows that they run.
+const SHORT: u64 = if cfg!(debug_assertions) { 400 } else { 3_000 };
+
+/// How many seeds are played: `PROVOST_SIM_SEEDS` if that is more than a short run.
+#[expect(clippy::disallowed_methods, reason = "a test's setting, read where it is used")]
+pub(crate) fn seeds() -> u64 {
+    let asked = std::env::var("PROVOST_SIM_SEEDS").ok().and_then(|text| text.parse().ok());
+    if cfg!(debug_assertions) { SHORT } else { asked.unwrap_or(SHORT).max(SHORT) }
+}
+
+/// Whether everything is tried, and every cell has to be visited.
+pub(crate) fn is_whole() -> bool {
+    seeds() >= WHOLE
+}
