@@ -78,8 +78,11 @@ impl Format {
 /// The directories of Provost's own that stand in for those of repositories, shared by all copies of a [`Git`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StandIns {
-    made: Arc<Mutex<BTreeMap<(PathBuf, Format), Arc<StandIn>>>>,
+    made: Arc<Mutex<BTreeMap<StandInKey, Arc<StandIn>>>>,
 }
+
+/// The repository's directory and the format that a stand-in has.
+type StandInKey = (PathBuf, Format);
 
 /// A directory that git takes for what the worktrees of a repository share.
 #[derive(Debug)]

@@ -363,13 +363,10 @@ impl Answer {
 impl Error {
     /// Returns what the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::UntrustedFilter { .. } => Some(
-                "to trust it, add its name to `filters` below `[git]` in your own provost.toml; \
-                 its command comes from `git config --global`",
-            ),
-            _ => None,
-        }
+        matches!(self, Self::UntrustedFilter { .. }).then_some(
+            "to trust it, add its name to `filters` below `[git]` in your own provost.toml; \
+             its command comes from `git config --global`",
+        )
     }
 
     /// Wraps a failure of the file system at a path.

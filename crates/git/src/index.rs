@@ -6,7 +6,7 @@
 
 use std::fs::{File, FileTimes};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use provost_sys::agent_file;
 use tempfile::TempDir;
@@ -185,7 +185,7 @@ fn embedded(candidates: &Answer) -> Vec<RepoPath> {
 /// Copies an index if there is one, with its time of change: git takes an
 /// entry as old as its index for possibly changed, and a younger copy would
 /// hide a change made in the same instant.
-fn copy_index(original: &PathBuf, copy: &Path) -> io::Result<()> {
+fn copy_index(original: &Path, copy: &Path) -> io::Result<()> {
     let mut file = match agent_file::open(original).map_err(io::Error::from) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

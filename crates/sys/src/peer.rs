@@ -59,7 +59,7 @@ impl Peer {
     pub fn pin(socket: impl AsFd, pinning: Pinning) -> Result<Peer, Error> {
         let accepted = ticks_since_boot();
         let socket = socket.as_fd();
-        let Credentials { pid, uid } = credentials(&socket)?;
+        let Credentials { pid, uid } = credentials(socket)?;
         let own = rustix::process::geteuid().as_raw();
         if uid != own {
             return Err(Error::OtherUser { own, peer: uid });

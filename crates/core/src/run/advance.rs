@@ -33,7 +33,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     Open(SessionId, Box<Spec>),
-    Tell(SessionId, session::Command),
+    Tell(SessionId, Box<session::Command>),
 }
 
 /// What a run looks at besides itself.
@@ -260,7 +260,7 @@ impl Run {
         let send = session::Command::Send { key, text, mode: SendMode::Continue };
         let owed = SessionOwed { session: session.id, stage: self.stage, cycle, task: None };
         let taken = session.decide(&send, around.now).is_ok();
-        taken.then(|| Step::With(owed.into(), Order::Tell(session.id, send)))
+        taken.then(|| Step::With(owed.into(), Order::Tell(session.id, Box::new(send))))
     }
 
     pub(super) fn open_session(&self, job: Job<'_>) -> Option<Step> {

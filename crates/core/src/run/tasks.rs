@@ -108,7 +108,7 @@ impl Run {
             Ok(_) => {
                 let (session, task) = (errand.session, Some(plan.id.clone()));
                 let owed = SessionOwed { session, stage: Stage::Work, cycle: 1, task };
-                Step::With(owed.into(), Order::Tell(session, assign))
+                Step::With(owed.into(), Order::Tell(session, Box::new(assign)))
             }
             Err(why) => handed(why.to_string()),
         }
