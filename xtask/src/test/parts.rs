@@ -50,14 +50,14 @@ impl Part {
     fn share(self) -> Option<f64> {
         match self {
             Part::Xtask => Some(1.0),
-            Part::Tools => Some(0.3),
+            Part::Tools => Some(0.2),
             Part::Lint => Some(2.5),
-            Part::Build => Some(3.0),
-            Part::CoreAndCli => Some(3.3),
+            Part::Build => Some(2.8),
+            Part::CoreAndCli => Some(4.2),
             Part::Agents => Some(1.8),
-            Part::Boundary | Part::BoundaryUnprivileged => Some(0.5),
-            Part::Simulator => Some(1.6),
-            Part::Demo => Some(0.5),
+            Part::Boundary | Part::BoundaryUnprivileged => Some(0.4),
+            Part::Simulator => Some(1.3),
+            Part::Demo => Some(0.4),
             Part::DocTests | Part::Mutants => None,
         }
     }
@@ -133,7 +133,7 @@ mod tests {
         let table = Minutes { parts }.table();
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines[1], "   lint                               1.0     2.5");
-        assert_eq!(lines[2], "   demo                               0.8     0.5  above its share");
+        assert_eq!(lines[2], "   demo                               0.8     0.4  above its share");
         assert_eq!(lines[3], "   all                                1.8    15.0");
     }
 
