@@ -292,7 +292,7 @@ mod tests {
         assert!(may_include(&[process(300, 299, 120), process(299, 1, 110), init()]));
         // The holder's ancestors above process 1 adopt too.
         let reaper = process(20, 1, 10);
-        assert!(may_include(&[process(300, 20, 120), reaper.clone(), init()]));
+        assert!(may_include(&[process(300, 20, 120), reaper, init()]));
         // Whoever is hidden may have adopted only if it is process 1.
         assert!(may_include(&[process(300, 1, 120)]));
         assert!(!may_include(&[process(300, 77, 120)]));
@@ -305,7 +305,7 @@ mod tests {
         let cron = Seen { real_uid: Some(0), ..process(60, 1, 110) };
         assert!(!may_include(&[Seen { ppid: 60, ..orphan.clone() }, cron, init()]), "another user");
         assert!(!may_include(&[Seen { ppid: 0, ..orphan.clone() }]), "entered from outside");
-        let unit = Seen { control_groups: Some("0::/b\n".into()), ..orphan.clone() };
+        let unit = Seen { control_groups: Some("0::/b\n".into()), ..orphan };
         assert!(!may_include(&[unit, init()]), "a unit of systemd");
         let script = process(20, 1, 10);
         let command = Seen { ppid: 20, session: 20, ..orphan };

@@ -204,14 +204,20 @@ fn workflow_entries(text: &str) -> Vec<Entry> {
 
 /// One entry for each key; a key with a dot in its name is quoted, so that no two keys are written alike.
 fn flatten(key: String, value: Value, entries: &mut Vec<Entry>) {
-    match value {
-        Value::Object(inner) if !inner.is_empty() => {
-            for (name, value) in inner {
-                let name = if name.contains(['.', '"']) { format!("{name:?}") } else { name };
-                flatten(format!("{key}.{name}"), value, entries);
-            }
+    let inner = match value {
+        Value::Object(inner) if !inner.is_empty() => inner,
+        Value::Object(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_) => {
+            return entries.push(Entry { key: Some(key), value: value.to_string() });
         }
-        other => entries.push(Entry { key: Some(key), value: other.to_string() }),
+    };
+    for (name, value) in inner {
+        let name = if name.contains(['.', '"']) { format!("{name:?}") } else { name };
+        flatten(format!("{key}.{name}"), value, entries);
     }
 }
 

@@ -276,7 +276,7 @@ mod tests {
             rustix::fs::CWD,
             at("pipe"),
             rustix::fs::FileType::Fifo,
-            Mode::RUSR | Mode::WUSR,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
             0,
         )
         .unwrap();

@@ -229,7 +229,7 @@ impl Executor {
         let context = self.context.clone();
         self.tasks.spawn(async move {
             if let Effect::Follow(launch) = effect {
-                context.follow(session, launch, cancel).await;
+                Box::pin(context.follow(session, launch, cancel)).await;
             } else {
                 context.carry_out(&session, effect, cancel).await;
             }

@@ -9,7 +9,7 @@ use std::{
 use provost_core::verdict::CheckEnd;
 use provost_holder::{
     HoldSpec, OnLimit,
-    journal::{self, Channel, Note, Opened, Reader},
+    journal::{self, Channel, Opened, Reader},
 };
 
 use super::{
