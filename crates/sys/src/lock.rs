@@ -25,7 +25,7 @@ struct Lock {
 /// names, if it holds any such lock.
 pub fn owners_of(path: &Path) -> io::Result<Vec<u32>> {
     let file = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
         found => found?,
     };
     let locks = fs::read_to_string(LOCKS)?;
@@ -38,6 +38,10 @@ pub fn owners_of(path: &Path) -> io::Result<Vec<u32>> {
         return Ok(owners);
     }
     Ok(named(path)?.map_or(Vec::new(), |named| pids(&|lock| lock.pid == named)))
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The process that the file names in its first line.
