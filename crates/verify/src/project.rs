@@ -195,6 +195,8 @@ impl Project {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use rustix::fs::Mode;
+
     use super::*;
 
     fn project(files: &[&str]) -> (tempfile::TempDir, Project) {
