@@ -51,8 +51,8 @@ use std::path::{Path, PathBuf};
 use crate::skills::{self, Root, RootKind, Skill};
 
 pub use account::account;
-pub use config::{Trust, trusts};
 pub use clean::{Removed, clean};
+pub use config::{Trust, trusts};
 pub use login::{Login, Missing, login};
 pub use variables::{KEYS, named_variables};
 

@@ -84,7 +84,9 @@ pub fn entries(text: &str) -> Result<Vec<(String, Json)>, Error> {
 
 fn is_below(key: &str, pattern: &str) -> bool {
     let mut parts = key.split('.');
-    pattern.split('.').all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
+    pattern
+        .split('.')
+        .all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
 }
 
 /// A value as it was written; nothing in it is masked.
@@ -94,9 +96,9 @@ fn written(node: &Node) -> Json {
         Item::Integer(number) => Json::from(*number),
         Item::Float(text) | Item::Text(text) | Item::Written(text) => Json::from(text.as_str()),
         Item::List(nodes) => nodes.iter().map(written).collect(),
-        Item::Table(entries) => {
-            Json::Object(entries.iter().map(|(name, node)| (name.text.clone(), written(node))).collect())
-        }
+        Item::Table(entries) => Json::Object(
+            entries.iter().map(|(name, node)| (name.text.clone(), written(node))).collect(),
+        ),
         Item::Other(name) => Json::from(*name),
     }
 }
@@ -154,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_value_is_given_as_it_was_written() {
-        let text = "agents.a.env.TOKEN = \"secret\"\nagents.a.command = [\"x\"]\nui.color = \"never\"\n";
+        let text =
+            "agents.a.env.TOKEN = \"secret\"\nagents.a.command = [\"x\"]\nui.color = \"never\"\n";
         let entries = entries(text).unwrap();
         let keys: Vec<&str> = entries.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["agents.a.command", "agents.a.env.TOKEN"]);

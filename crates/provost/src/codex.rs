@@ -200,10 +200,8 @@ impl<'a> Setup<'a> {
         if let Some(said) = said_multi_agent(self.config) {
             return Ok(Some(said));
         }
-        let variables = [
-            ("PATH".into(), self.path.clone()),
-            ("HOME".into(), self.user_home.clone().into()),
-        ];
+        let variables =
+            [("PATH".into(), self.path.clone()), ("HOME".into(), self.user_home.clone().into())];
         let asked = features::is_on(argv, &variables, self.codex_home()?.as_deref(), "multi_agent");
         let on = asked.map_err(|why| {
             chain(Code::Unreachable, "cannot ask Codex whether it may have agents of its own", &why)

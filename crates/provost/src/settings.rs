@@ -87,7 +87,12 @@ pub(crate) fn load_to_start(
         load(&context.environment, cwd, Vec::new())?;
         trust::require(context, cwd, asking)?;
     }
-    load_with(&context.environment, cwd, wanted)
+    let resolved = load_with(&context.environment, cwd, wanted)?;
+    if resolved.explain().iter().any(|entry| !entry.untrusted.is_empty()) {
+        let message = format!("the configuration in {} changed while it was read", cwd.display());
+        return Err(ApiError::new(Code::Refused, message).next("provost trust"));
+    }
+    Ok(resolved)
 }
 
 /// The project's file as it was judged.
@@ -97,8 +102,10 @@ fn file(top: &Path, snapshot: &Snapshot) -> Result<Option<File>, LoadError> {
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(LoadError::TooLarge { path });
     }
-    let text = String::from_utf8(bytes.clone())
-        .map_err(|why| LoadError::NotUtf8 { path: path.clone(), valid: why.utf8_error().valid_up_to() })?;
+    let text = String::from_utf8(bytes.clone()).map_err(|why| LoadError::NotUtf8 {
+        path: path.clone(),
+        valid: why.utf8_error().valid_up_to(),
+    })?;
     Ok(Some(File { name: path.to_string_lossy().into_owned(), text }))
 }
 

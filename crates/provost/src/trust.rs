@@ -13,8 +13,8 @@ use provost_api::{ApiError, Code};
 use provost_core::text::shell_word;
 use provost_holder::{identity, origin};
 use provost_trust::{
-    Change, Content, Entry, ReadError, Snapshot, TrustStore, Unowned, Unsafe, check_owner, find_top,
-    read_workflow, snapshot,
+    Change, Content, Entry, ReadError, Snapshot, TrustStore, Unowned, Unsafe, check_owner,
+    find_top, read_workflow, snapshot,
 };
 
 use crate::{
@@ -129,7 +129,8 @@ pub(crate) fn subject(environment: &Environment, path: &Path) -> Result<Subject,
         return workflow_subject(&path, &text);
     }
     let Some(project) = of(environment, &path) else {
-        let message = format!("{} lies in no git repository, so none of its files counts", path.display());
+        let message =
+            format!("{} lies in no git repository, so none of its files counts", path.display());
         return Err(ApiError::new(Code::NotFound, message).next("git init"));
     };
     match project.state {
@@ -205,7 +206,9 @@ pub(crate) fn can_ask(context: &Context) -> bool {
 /// Shows what would be trusted and asks.
 pub(crate) fn ask(context: &Context, subject: &Subject) -> Result<bool, ApiError> {
     let shown = |path: &Path| clean(&path.display().to_string());
-    context.ui.talk(&format!("These files of {} run programs or widen rights:", shown(&subject.path)));
+    context
+        .ui
+        .talk(&format!("These files of {} run programs or widen rights:", shown(&subject.path)));
     for line in describe(subject, &last(&context.environment, subject)) {
         context.ui.talk(&line);
     }
@@ -230,7 +233,9 @@ pub(crate) fn describe(subject: &Subject, before: &Content) -> Vec<String> {
     let mark = |file: &str, entry: &Entry| {
         let is = |change: &Change| match change {
             Change::Added { file: of, entry: new } => (of == file && new == entry).then_some('+'),
-            Change::Changed { file: of, after, .. } => (of == file && after == entry).then_some('~'),
+            Change::Changed { file: of, after, .. } => {
+                (of == file && after == entry).then_some('~')
+            }
             Change::Removed { .. } => None,
         };
         changes.iter().find_map(is).unwrap_or(' ')
@@ -270,12 +275,19 @@ pub(crate) fn meaning(file: &str, key: Option<&str>) -> &'static str {
     let Some(key) = key else {
         return match file {
             ".mcp.json" => "agents start the servers that it names",
-            _ if file.starts_with(".codex/") => "Codex takes servers, hooks, rules and settings from it",
-            _ if file.starts_with(".claude/") => "Claude takes hooks, permissions and variables from it",
+            _ if file.starts_with(".codex/") => {
+                "Codex takes servers, hooks, rules and settings from it"
+            }
+            _ if file.starts_with(".claude/") => {
+                "Claude takes hooks, permissions and variables from it"
+            }
             _ => "it cannot be read key by key, so all of it counts",
         };
     };
-    let key = key.strip_prefix("presets.").and_then(|rest| rest.split_once('.')).map_or(key, |(_, set)| set);
+    let key = key
+        .strip_prefix("presets.")
+        .and_then(|rest| rest.split_once('.'))
+        .map_or(key, |(_, set)| set);
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
         ["agents", "codex", "path"] => "the program that is run as Codex",
@@ -284,7 +296,9 @@ pub(crate) fn meaning(file: &str, key: Option<&str>) -> &'static str {
             "decides what Codex may do without asking"
         }
         ["agents", _, "command" | "driver"] => "the program that is run as an agent",
-        ["agents", _, "env" | "pass_env", ..] | ["environment", ..] => "variables that programs get",
+        ["agents", _, "env" | "pass_env", ..] | ["environment", ..] => {
+            "variables that programs get"
+        }
         ["hooks", "after_create"] | ["worktree", "setup"] => "runs in every new worktree",
         ["hooks", ..] => "runs when this happens",
         ["verify", "checks"] | ["loops", _, "evidence", ..] => "runs to check work",
@@ -328,7 +342,9 @@ fn change_line(change: &Change) -> String {
         }
     };
     match change {
-        Change::Added { file, entry } | Change::Changed { file, after: entry, .. } => told(file, entry),
+        Change::Added { file, entry } | Change::Changed { file, after: entry, .. } => {
+            told(file, entry)
+        }
         Change::Removed { file, entry } => {
             format!("{} no longer has {}", clean(file), clean(entry.key.as_deref().unwrap_or(file)))
         }
@@ -348,7 +364,9 @@ pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
     let project = of(environment, cwd)?;
     match project.state {
         State::Trusted(_) => None,
-        State::Unsafe(why) => Some(format!("{why}, so the files of {} do not count", project.top.display())),
+        State::Unsafe(why) => {
+            Some(format!("{why}, so the files of {} do not count", project.top.display()))
+        }
         State::Untrusted(snapshot) => {
             let files: Vec<&str> =
                 snapshot.content.parts.iter().map(|part| part.file.as_str()).collect();
@@ -399,11 +417,16 @@ pub(crate) fn of_codex(
         return AgentTrust::Untrusted;
     };
     let by_store = !place.ignores_project
-        && of(environment, place.cwd).is_some_and(|project| matches!(project.state, State::Trusted(_)));
+        && of(environment, place.cwd)
+            .is_some_and(|project| matches!(project.state, State::Trusted(_)));
     let main = provost_trust::main_top(&top);
     let tops = [Some(top.as_path()), main.as_deref()];
     let by_user = tops.into_iter().flatten().any(|top| {
         codex_home.is_some_and(|home| provost_agents::home::trusts(home, top).unwrap_or(false))
     });
-    if by_store || by_user { AgentTrust::Trusted(digest.to_string()) } else { AgentTrust::Untrusted }
+    if by_store || by_user {
+        AgentTrust::Trusted(digest.to_string())
+    } else {
+        AgentTrust::Untrusted
+    }
 }

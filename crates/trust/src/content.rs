@@ -192,7 +192,8 @@ fn config_entries(text: &str) -> Vec<Entry> {
 fn workflow_entries(text: &str) -> Vec<Entry> {
     let Ok(parts) = workflow::split(text) else { return vec![whole(text.to_owned())] };
     let mut entries = Vec::new();
-    let relevant = parts.front.into_iter().filter(|(name, _)| !HARMLESS_PARTS.contains(&name.as_str()));
+    let relevant =
+        parts.front.into_iter().filter(|(name, _)| !HARMLESS_PARTS.contains(&name.as_str()));
     for (name, value) in relevant {
         flatten(name, value, &mut entries);
     }
@@ -224,8 +225,12 @@ mod tests {
 
     #[test]
     fn only_what_runs_or_widens_needs_trust() {
-        assert!(content(&[("provost.toml", "[session]\nsettle = \"1s\"\n"), ("README.md", "x")]).is_empty());
-        let setup = content(&[("provost.toml", "[worktree]\nsetup = \"./x\"\nbranch_prefix = \"p\"\n")]);
+        assert!(
+            content(&[("provost.toml", "[session]\nsettle = \"1s\"\n"), ("README.md", "x")])
+                .is_empty()
+        );
+        let setup =
+            content(&[("provost.toml", "[worktree]\nsetup = \"./x\"\nbranch_prefix = \"p\"\n")]);
         assert_eq!(setup.parts[0].entries.len(), 1);
         assert_eq!(setup.parts[0].entries[0].key.as_deref(), Some("worktree.setup"));
         let workflow = "---\npolling: {interval_ms: 5}\nhooks: {after_create: ./x}\n---\nDo.\n";
@@ -258,13 +263,14 @@ mod tests {
 
     #[test]
     fn changes_name_what_is_new_gone_and_different() {
-        let before = content(&[("provost.toml", "worktree.setup = \"a\"\nverify.checks = [\"x\"]\n")]);
-        let after = content(&[
-            ("provost.toml", "worktree.setup = \"b\"\n"),
-            (".mcp.json", "{}"),
-        ]);
+        let before =
+            content(&[("provost.toml", "worktree.setup = \"a\"\nverify.checks = [\"x\"]\n")]);
+        let after = content(&[("provost.toml", "worktree.setup = \"b\"\n"), (".mcp.json", "{}")]);
         let changes = after.changes(&before);
-        assert!(matches!(&changes[0], Change::Added { file, .. } if file == ".mcp.json"), "{changes:?}");
+        assert!(
+            matches!(&changes[0], Change::Added { file, .. } if file == ".mcp.json"),
+            "{changes:?}"
+        );
         assert!(matches!(&changes[1], Change::Changed { after, .. } if after.value == "\"b\""));
         assert!(matches!(&changes[2], Change::Removed { .. }));
         assert!(before.changes(&before).is_empty());

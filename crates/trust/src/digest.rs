@@ -10,7 +10,9 @@ pub struct Digest([u8; 32]);
 
 /// A text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a digest: expected 64 hexadecimal digits, as `provost trust --print` shows them")]
+#[error(
+    "{0:?} is not a digest: expected 64 hexadecimal digits, as `provost trust --print` shows them"
+)]
 pub struct BadDigest(String);
 
 impl Digest {

@@ -120,7 +120,10 @@ struct Users {
 }
 
 impl Users {
-    #[expect(clippy::disallowed_methods, reason = "git reads this variable the same way, for root only")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "git reads this variable the same way, for root only"
+    )]
     fn current() -> Self {
         let effective = geteuid().as_raw();
         let caller = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
@@ -209,7 +212,8 @@ mod tests {
         symlink(&file, &link).unwrap();
         assert!(matches!(read(&link, 10).unwrap().unwrap(), Err(Unowned::Link { .. })));
         let pipe = dir.path().join("c");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600))
+            .unwrap();
         assert!(matches!(read(&pipe, 10).unwrap().unwrap(), Err(Unowned::NotAFile { .. })));
     }
 }

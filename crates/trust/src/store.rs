@@ -159,12 +159,14 @@ impl TrustStore {
     fn write(&self, trusted: &Trusted) -> Result<(), Error> {
         let path = self.entry(&trusted.path)?;
         let failed = |source| Error::File { action: "write", path: path.clone(), source };
-        let bytes = serde_json::to_vec_pretty(trusted).map_err(|why| failed(io::Error::other(why)))?;
+        let bytes =
+            serde_json::to_vec_pretty(trusted).map_err(|why| failed(io::Error::other(why)))?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(failed)?;
         let new = path.with_extension(format!("new-{}", std::process::id()));
         let write = || -> io::Result<()> {
             let mut options = fs::OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let mut file =
+                options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(&bytes)?;
             file.sync_all()?;
             fs::rename(&new, &path)

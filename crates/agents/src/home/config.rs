@@ -225,7 +225,8 @@ fn set_trust(table: &mut Table, request: &Request<'_>) -> Result<(), Error> {
     };
     let mut projects = Table::new();
     for directory in [request.root, request.worktree] {
-        let name = directory.to_str().ok_or_else(|| Error::NotText { path: directory.to_owned() })?;
+        let name =
+            directory.to_str().ok_or_else(|| Error::NotText { path: directory.to_owned() })?;
         let project = Table::from_iter([("trust_level".to_owned(), Value::from(level))]);
         projects.insert(name.to_owned(), project.into());
     }
@@ -418,7 +419,8 @@ mod tests {
             make(&request).unwrap().text.parse::<Table>().unwrap()["projects"].clone()
         };
         let level = |trust: &str| {
-            let text = format!("\"/w\".trust_level = {trust:?}\n\"/w/sub\".trust_level = {trust:?}\n");
+            let text =
+                format!("\"/w\".trust_level = {trust:?}\n\"/w/sub\".trust_level = {trust:?}\n");
             Value::Table(text.parse().unwrap())
         };
         assert_eq!(made(Trust::Untrusted), level("untrusted"));
@@ -478,7 +480,11 @@ mod tests {
         assert_eq!(at(&table, "profiles.p.features.plugins"), None);
         assert_eq!(at(&table, "profiles.p.model"), Some(&"n".into()));
         assert_eq!(at(&table, "sqlite_home"), None);
-        assert_eq!(at(&table, "projects./other.trust_level"), None, "only the worktree's level is carried");
+        assert_eq!(
+            at(&table, "projects./other.trust_level"),
+            None,
+            "only the worktree's level is carried"
+        );
         let changed: Vec<&str> = made.changed.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(changed, ["features.plugins", "sqlite_home", "profiles.p.features.plugins"]);
     }

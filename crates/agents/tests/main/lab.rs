@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_agents::{SessionHome, home};
 use provost_agents::find::Surroundings;
+use provost_agents::{SessionHome, home};
 use tempfile::TempDir;
 
 /// How long something that should happen is waited for.

@@ -19,7 +19,8 @@ fn both_files_are_read_and_named_in_provenance() {
     .unwrap();
     fs::write(paths.project.as_ref().unwrap(), "session.rework = 2\r\n").unwrap();
     let (user, project) = load(&paths).unwrap();
-    let resolved = resolve(&Inputs { user, project, project_is_trusted: true, ..Inputs::default() }).unwrap();
+    let resolved =
+        resolve(&Inputs { user, project, project_is_trusted: true, ..Inputs::default() }).unwrap();
     assert_eq!((resolved.session.rework, resolved.session.settle.as_secs()), (2, 1));
     let source = resolved.provenance["session.rework"].to_string();
     assert_eq!(source, format!("project ({}:1:9)", directory.path().join("p.toml").display()));

@@ -246,7 +246,8 @@ fn limits_hold_at_their_ends_and_not_beyond() {
 
 #[test]
 fn untrusted_project_keys_do_not_count_and_are_shown() {
-    let text = "[worktree]\nsetup = \"./x\"\n[agents.demo]\ncommand = [\"x\"]\n[session]\nrework = 7\n";
+    let text =
+        "[worktree]\nsetup = \"./x\"\n[agents.demo]\ncommand = [\"x\"]\n[session]\nrework = 7\n";
     let resolved = layers().untrusted_project(text).resolve();
     assert_eq!(resolved.worktree.setup, Choice::Unset);
     assert!(resolved.agents.is_empty());

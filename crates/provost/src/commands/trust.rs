@@ -69,7 +69,9 @@ fn agree(context: &Context, args: &TrustArgs, subject: &Subject) -> Outcome {
             "{} has the digest {digest}, not {wanted}: nothing was trusted",
             clean(&subject.path.display().to_string())
         );
-        return Err(ApiError::new(Code::Refused, message).next(command(subject, "--print ")).into());
+        return Err(ApiError::new(Code::Refused, message)
+            .next(command(subject, "--print "))
+            .into());
     }
     if subject.content.is_empty() || is_trusted(context, subject)? {
         return trusted(context, subject);
@@ -183,8 +185,7 @@ fn list(context: &Context) -> Outcome {
         context.ui.result(value, &[])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let lines: Vec<String> =
-        all.iter().map(|one| clean(&one.path.display().to_string())).collect();
+    let lines: Vec<String> = all.iter().map(|one| clean(&one.path.display().to_string())).collect();
     context.ui.lines(&lines)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -198,7 +199,8 @@ fn revoke(context: &Context, path: PathBuf) -> Outcome {
     let store = trust::store(&context.environment)?;
     if !store.revoke(&path).map_err(trust::broken_store)? {
         let message = format!("{} is not trusted", clean(&path.display().to_string()));
-        let error: Error = ApiError::new(Code::NotFound, message).next("provost trust --list").into();
+        let error: Error =
+            ApiError::new(Code::NotFound, message).next("provost trust --list").into();
         return Err(error);
     }
     if context.ui.json {

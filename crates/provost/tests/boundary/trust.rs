@@ -61,7 +61,9 @@ fn f1_s5_cloned_config_runs_nothing_before_trust() {
     assert_untrusted(&refused, "provost.toml");
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("worktree.setup") && message.contains("touch"), "{message}");
-    for arguments in [&["run", "Do it."][..], &["plan", "Do it."], &["pair", "Do it.", "--worker", "codex"]] {
+    for arguments in
+        [&["run", "Do it."][..], &["plan", "Do it."], &["pair", "Do it.", "--worker", "codex"]]
+    {
         assert_untrusted(
             &home.provost_in(repo.path(), &[arguments, &["--json"]].concat()),
             "provost.toml",
@@ -83,8 +85,11 @@ fn f1_s5_a_change_asks_again_and_is_shown() {
     let repo = home.repo("cloned");
     repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n");
     home.trust(repo.path());
-    home.provost_in(repo.path(), &["spawn", "--no-check", "--wait", "--exit0-is-done", "--", "true"])
-        .ok();
+    home.provost_in(
+        repo.path(),
+        &["spawn", "--no-check", "--wait", "--exit0-is-done", "--", "true"],
+    )
+    .ok();
     repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n[session]\nsettle = \"60ms\"\n");
     spawn(&home, repo.path());
     let unchanged = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
@@ -120,7 +125,11 @@ fn ignore_project_config_starts_without_the_project() {
     let run = ["run", "--json", "--detach", "--agent", "mine", "--ignore-project-config", "Do it."];
     let id = home.provost_in(repo.path(), &run).ok().json()["id"].as_str().unwrap().to_owned();
     let spec = home.events_of(&id, "run.opened")[0]["data"]["spec"].clone();
-    assert_eq!((&spec["setup"], &spec["hooks"]), (&Value::Null, &serde_json::json!({})), "{spec:#}");
+    assert_eq!(
+        (&spec["setup"], &spec["hooks"]),
+        (&Value::Null, &serde_json::json!({})),
+        "{spec:#}"
+    );
     home.provost(&["cancel", &id]);
     home.sealed(&id);
     assert!(!proof(&home).exists());
@@ -234,8 +243,10 @@ fn an_agent_in_a_terminal_is_not_asked() {
         repo.path().display()
     );
     write(&script, &text);
-    let started = home
-        .provost_in(other.path(), &["spawn", "--json", "--tty", "--", "sh", script.to_str().unwrap()]);
+    let started = home.provost_in(
+        other.path(),
+        &["spawn", "--json", "--tty", "--", "sh", script.to_str().unwrap()],
+    );
     let id = started.ok().json()["id"].as_str().unwrap().to_owned();
     let done = home.root().join("done");
     let codes = eventually("the agent's exit codes", || filled(&done));
@@ -444,9 +455,8 @@ fn serve_follows_a_changed_workflow_only_after_trust() {
 
     let workflow = repo.path().join("WORKFLOW.md");
     let serving = home.follow(&["serve", "--json", "--workflow", workflow.to_str().unwrap()]);
-    let until = |text: &str| {
-        serving.wait_line(text, |line| line.contains(text).then(|| line.to_owned()))
-    };
+    let until =
+        |text: &str| serving.wait_line(text, |line| line.contains(text).then(|| line.to_owned()));
     until("serving");
     repo.write("WORKFLOW.md", &front(&format!("touch {}", proof(&home).display())));
     let told = until("provost trust");
@@ -533,7 +543,8 @@ fn f2_4_codex_does_not_trust_other_content_than_was_shown() {
 fn f2_4_codex_trust_in_the_users_own_config_is_followed() {
     let Some(scene) = CodexScene::new() else { return };
     let top = scene.repo.path().canonicalize().unwrap();
-    scene.configure(&format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", top.to_str().unwrap()));
+    scene
+        .configure(&format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", top.to_str().unwrap()));
     scene.ask(&["--ignore-project-config"]);
     assert!(proof(&scene.home).exists());
 }

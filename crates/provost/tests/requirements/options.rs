@@ -576,8 +576,7 @@ fn flags() -> Vec<Flag> {
 }
 
 /// Flags whose effect is on the command itself, each with its own test.
-const ELSEWHERE: [&str; 5] =
-    ["--ignore-project-config", "--wait", "--key", "--json", "--help"];
+const ELSEWHERE: [&str; 5] = ["--ignore-project-config", "--wait", "--key", "--json", "--help"];
 
 #[test]
 fn e10_every_flag_of_spawn_has_an_effect() {

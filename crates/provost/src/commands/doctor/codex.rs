@@ -24,8 +24,11 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<Finding> {
         Err(error) => return vec![Finding::warn("codex", error.message, "export HOME=DIRECTORY")],
     };
     if setup.is_named_by_project() {
-        let named = setup.explicit().map_or_else(String::new, |named| format!(" {}", named.path.display()));
-        let found = format!("the project's provost.toml names it{named}; doctor runs nothing that a repository names");
+        let named =
+            setup.explicit().map_or_else(String::new, |named| format!(" {}", named.path.display()));
+        let found = format!(
+            "the project's provost.toml names it{named}; doctor runs nothing that a repository names"
+        );
         return vec![Finding::ok("codex", found)];
     }
     let temporary = context.environment.path("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));

@@ -67,7 +67,9 @@ mod tests {
     fn rules_are_written_out_for_the_place_of_work() {
         let text = "[approvals]\nallow = [\"command: cargo test\", \"path: docs/\", \"path: .\"]\nask = [\"path: ~/x\"]\ndeny = [\"network: .example.org\", \"path: /etc\"]\n";
         let file = File { name: "/repo/provost.toml".into(), text: text.into() };
-        let config = resolve(&Inputs { project: Some(file), project_is_trusted: true, ..Inputs::default() }).unwrap();
+        let config =
+            resolve(&Inputs { project: Some(file), project_is_trusted: true, ..Inputs::default() })
+                .unwrap();
         let environment = Environment::of(&[("HOME", "/home/u")]);
         let ui = Ui { json: true, paint: Paint::OFF, talk_paint: Paint::OFF };
         let work = Work::Worktree {
