@@ -112,7 +112,12 @@ pub(crate) fn load_to_start(
         load(&context.environment, cwd, Vec::new())?;
         trust::require(context, cwd, asking)?;
     }
-    load_with(&context.environment, cwd, wanted)
+    let resolved = load_with(&context.environment, cwd, wanted)?;
+    if resolved.explain().iter().any(|entry| !entry.untrusted.is_empty()) {
+        let message = format!("the configuration in {} changed while it was read", cwd.display());
+        return Err(ApiError::new(Code::Refused, message).next("provost trust"));
+    }
+    Ok(resolved)
 }
 
 /// The project's file as it was judged.

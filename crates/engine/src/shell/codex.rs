@@ -141,22 +141,24 @@ fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prep
     home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", chain(&why)))
 }
 
-/// Codex trusts a worktree only while its files are exactly those that the user trusts. They are compared before each
-/// launch, for an agent may have changed them since.
+/// Codex trusts a worktree with a `.codex` only while that is exactly what the user trusts. It is compared before each
+/// launch, for an agent may have changed it since. A worktree without one has nothing that trust would start, and
+/// without trust Codex would leave out its `AGENTS.md`.
 fn trust(session: &Session, root: &Path, worktree: &Path) -> Trust {
     let agent = &session.spec.agent;
     let found = provost_trust::agent_digest(root, worktree).ok().flatten();
     let found = found.map(|digest| digest.to_string());
     let agreed = agent.carried.trusted_files.is_some() && agent.carried.trusted_files == found;
     if agreed || agent.settings.accept_trust {
-        Trust::Trusted
-    } else if agent.driver != Driver::CodexTerminal {
-        Trust::Untrusted
-    } else if provost_trust::has_agent_files(root, worktree) {
-        // On its own screen Codex asks whoever sits there.
-        Trust::Asked
-    } else {
-        Trust::AsUserSays
+        return Trust::Trusted;
+    }
+    // On its own screen Codex asks whoever sits there.
+    let on_screen = agent.driver == Driver::CodexTerminal;
+    match (provost_trust::has_agent_files(root, worktree), on_screen) {
+        (true, true) => Trust::Asked,
+        (true, false) => Trust::Untrusted,
+        (false, true) => Trust::AsUserSays,
+        (false, false) => Trust::Trusted,
     }
 }
 
