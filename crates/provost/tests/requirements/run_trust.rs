@@ -165,7 +165,8 @@ fn what_is_pushed_for_the_user_runs_nothing_of_the_agents_and_goes_where_it_was_
     assert!(there.contains(row["commit"].as_str().unwrap()), "{there}");
 }
 
-/// Names a program wherever a push, or git below `gh`, would look for one, and another place to push to.
+/// Names a program wherever a push, or git below `gh`, would look for one, and another place to push to. A filter is
+/// not among them: work that needs one is refused (see the boundary tests).
 const ARM: &str = r#"
 common=$(git rev-parse --path-format=absolute --git-common-dir)
 for hook in reference-transaction pre-push post-index-change; do cp EVIL "$common/hooks/$hook" 2>/dev/null || { mkdir -p "$common/hooks"; cp EVIL "$common/hooks/$hook"; }; done
@@ -173,8 +174,6 @@ git config core.fsmonitor EVIL
 git config core.sshCommand EVIL
 git config credential.helper EVIL
 git config remote.origin.receivepack EVIL
-git config filter.evil.clean EVIL
-echo '* filter=evil' > "$common/info/attributes"
 git init -q --bare "$common/elsewhere.git"
 git config remote.origin.url "$common/elsewhere.git"
 git config remote.origin.pushurl "$common/elsewhere.git"
