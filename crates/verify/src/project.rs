@@ -278,7 +278,7 @@ mod tests {
             rustix::fs::CWD,
             at("pipe"),
             rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            Mode::RUSR | Mode::WUSR,
             0,
         )
         .unwrap();

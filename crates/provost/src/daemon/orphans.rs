@@ -66,7 +66,6 @@ impl Orphans {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the next look is due after some time")]
 fn soon() -> Instant {
     Instant::now() + LOOK
 }

@@ -360,10 +360,8 @@ fn with_program(home: &Home, name: &str) -> Repo {
     let repo = home.repo(name);
     repo.write("run.sh", &format!("#!/bin/sh\ntouch {}\n", proof(home).display()));
     repo.write("provost.toml", "[agents.codex]\npath = \"run.sh\"\n");
-    for program in ["run.sh"] {
-        let path = repo.path().join(program);
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    let path = repo.path().join("run.sh");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     repo
 }
 
