@@ -173,7 +173,10 @@ impl Holders {
 
     /// Takes note that a holder told of the end of its whole tree. Only the holder itself is believed.
     pub(crate) fn ended(&self, link: &Link) {
-        let Some(holder) = link.server.as_ref().filter(|_| link.told_gone) else { return };
+        let Some(holder) = &link.server else { return };
+        if !link.told_gone {
+            return;
+        }
         let change = |register: &mut Register| {
             if let Some(key) = register.key_of(holder).map(str::to_owned) {
                 register.remove(&key);
