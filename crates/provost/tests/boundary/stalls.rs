@@ -39,6 +39,7 @@ fn spawn(home: &Home, script: &str) -> String {
 
 /// Runs a command and fails the test unless it succeeds in time. A command that hangs is killed.
 #[track_caller]
+#[expect(clippy::disallowed_methods, reason = "the test is about time that passes")]
 fn answers(home: &Home, args: &[&str]) -> String {
     let mut command = home.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -108,6 +109,7 @@ fn exchange(drop_box: &Path, launch: &str, stop: &AtomicBool) {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about time that passes")]
 fn f2_13_fifo_under_a_reports_name_does_not_stall() {
     let home = home();
     let script = "while [ ! -e stop ]; do echo word; sleep 0.005; done";
@@ -140,6 +142,7 @@ fn f2_13_fifo_under_a_reports_name_does_not_stall() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about time that passes")]
 fn f2_13_daemon_stop_kills_a_daemon_that_hangs() {
     let home = home();
     home.provost(&["ls"]).ok();
@@ -172,6 +175,7 @@ fn f2_13_watchdog_aborts_a_stalled_daemon() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about time that passes")]
 fn f2_13_watchdog_ignores_a_pause_of_the_process() {
     let mut home = home();
     home.set_env("PROVOST_WATCHDOG_MS", "500");
