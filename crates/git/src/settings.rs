@@ -184,8 +184,7 @@ fn split(item: &[u8]) -> (&[u8], &[u8]) {
 
 fn is_taken(key: &[u8]) -> bool {
     let of_remote = |end: &&str| key.starts_with(b"remote.") && key.ends_with(end.as_bytes());
-    TAKEN.iter().any(|name| name.as_bytes() == key)
-        || TAKEN_OF_REMOTES.iter().any(|end| of_remote(&end))
+    TAKEN.iter().any(|name| name.as_bytes() == key) || TAKEN_OF_REMOTES.iter().any(of_remote)
 }
 
 /// Returns the value if it is among those that are supported; the first is the default.
