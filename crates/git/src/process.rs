@@ -13,10 +13,11 @@ use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::confine::Programs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::confine::Programs;
 
 /// How long a process may take to tidy up (its lock files) after being told
 /// to end, before it is killed.
@@ -229,8 +230,7 @@ impl Start {
     fn run(mut self, started: &SyncSender<io::Result<Child>>) {
         let confined = self.programs.as_ref().map_or(Ok(()), Programs::confine_thread);
         let child = confined.and_then(|()| self.command.spawn());
-        let pid = child.as_ref().map(Pid::from_child);
-        let pid = pid.ok();
+        let pid = child.as_ref().ok().map(Pid::from_child);
         // Pipes that the command brought along are the child's alone.
         drop(self.command);
         if started.send(child).is_ok()

@@ -46,9 +46,10 @@ impl<'a> Repo<'a> {
     pub(crate) fn open(git: &'a Git, place: Place<'_>) -> Result<Self, Error> {
         let configured = settings_of(git, place)?;
         let stand_in = git.stand_ins().of(git.scratch(), place.common_dir, &configured.format)?;
-        let filters = match configured.filters.is_empty() {
-            true => Vec::new(),
-            false => configured.filters.trusted(&git.trusted_filters()),
+        let filters = if configured.filters.is_empty() {
+            Vec::new()
+        } else {
+            configured.filters.trusted(&git.trusted_filters())
         };
         Ok(Self {
             git,
