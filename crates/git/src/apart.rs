@@ -75,10 +75,13 @@ impl Format {
     }
 }
 
+/// What was made for which shared git directory and form.
+type Made = BTreeMap<(PathBuf, Format), Arc<StandIn>>;
+
 /// The directories of Provost's own that stand in for those of repositories, shared by all copies of a [`Git`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StandIns {
-    made: Arc<Mutex<BTreeMap<(PathBuf, Format), Arc<StandIn>>>>,
+    made: Arc<Mutex<Made>>,
 }
 
 /// A directory that git takes for what the worktrees of a repository share.

@@ -364,7 +364,15 @@ impl Error {
                 "to trust it, add its name to `filters` below `[git]` in your own provost.toml; \
                  its command comes from `git config --global`",
             ),
-            _ => None,
+            Self::NotFound { .. }
+            | Self::Start { .. }
+            | Self::NoDirectory { .. }
+            | Self::Failed { .. }
+            | Self::TimedOut { .. }
+            | Self::TooMuchOutput { .. }
+            | Self::Unexpected { .. }
+            | Self::Settings(_)
+            | Self::File { .. } => None,
         }
     }
 

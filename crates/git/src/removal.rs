@@ -305,7 +305,7 @@ fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Resul
     }
     match fs::remove_dir_all(&worktree.path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(command::Error::file(&worktree.path)(error).into());
+            Err(command::Error::file(&worktree.path)(error).into())
         }
         Ok(()) | Err(_) => Ok(registry::forget(shared, &worktree.path)?),
     }
