@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_group_is_private_if_it_has_no_other_member() {
-        let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:100::/:/bin/sh\n";
+        let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/u/ann:/bin/sh\nbob:x:1001:100::/:/bin/sh\n";
         let group = "root:x:0:\nann:x:1000:\nusers:x:100:ann\nteam:x:200:ann\n";
         assert!(is_private(1000, 1000, passwd, group));
         assert!(is_private(1000, 1000, passwd, "ann:x:1000:ann\n"));

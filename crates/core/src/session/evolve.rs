@@ -7,8 +7,8 @@ use super::{
     calls::Calls,
     control::Compacting,
     decide::answer_to,
-    event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
-    hook::{HookEnded, HookEvent, HookKey, HookOwed},
+    event::{Event, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
+    hook::HookEvent,
     launch::{
         Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
     },
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     ids::{LaunchId, RequestId, SessionId, jitter_of},
     lifecycle::{ClaimKind, State},
-    limits::{MAX_FACTS_KEPT, MAX_HOOKS_KEPT, MAX_LATE_CLAIMS_KEPT, MAX_TEXT_KEPT},
+    limits::{MAX_FACTS_KEPT, MAX_LATE_CLAIMS_KEPT, MAX_TEXT_KEPT},
     request::{Fate, Reply, Request, RequestKind},
     text::shortened,
     time::Moment,
@@ -830,41 +830,6 @@ impl Session {
         if waits {
             self.on_launch(launch, |launch| launch.stream.turn = TurnState::Over);
         }
-    }
-
-    fn owe_state_hook(&mut self, state: State, at: Moment) {
-        if let Some(event) = HookEvent::for_state(state) {
-            self.owe_hook(event, at);
-        }
-    }
-
-    fn owe_hook(&mut self, event: HookEvent, at: Moment) {
-        self.owe_hook_of(event, None, at);
-    }
-
-    pub(super) fn owe_hook_of(&mut self, event: HookEvent, reaction: Option<String>, at: Moment) {
-        if !self.spec.hooks.contains_key(&event) {
-            return;
-        }
-        let no = self.hooks_fired.entry(event).or_default();
-        *no += u32::from(!bug!(HookKeyReused));
-        let key = HookKey { event, no: *no };
-        let judgement = self.judgement();
-        self.hooks.push(HookOwed {
-            key,
-            attempt: self.attempt().no,
-            state: judgement.state,
-            cause: judgement.cause,
-            reaction,
-            at,
-        });
-    }
-
-    fn end_hook(&mut self, e: &HookFinished) {
-        self.hooks.retain(|hook| hook.key != e.key);
-        self.hooks_ended.push(HookEnded { key: e.key, end: e.end.clone() });
-        let surplus = self.hooks_ended.len().saturating_sub(MAX_HOOKS_KEPT);
-        self.hooks_ended.drain(..surplus);
     }
 
     pub(super) fn heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {

@@ -4,8 +4,10 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use super::{Session, event::HookFinished};
 use crate::{
     lifecycle::{Cause, State},
+    limits::MAX_HOOKS_KEPT,
     time::Moment,
 };
 
@@ -132,4 +134,42 @@ pub enum HookEnd {
 pub struct HookEnded {
     pub key: HookKey,
     pub end: HookEnd,
+}
+
+/// What hooks a session owes.
+impl Session {
+    pub(super) fn owe_state_hook(&mut self, state: State, at: Moment) {
+        if let Some(event) = HookEvent::for_state(state) {
+            self.owe_hook(event, at);
+        }
+    }
+
+    pub(super) fn owe_hook(&mut self, event: HookEvent, at: Moment) {
+        self.owe_hook_of(event, None, at);
+    }
+
+    pub(super) fn owe_hook_of(&mut self, event: HookEvent, reaction: Option<String>, at: Moment) {
+        if !self.spec.hooks.contains_key(&event) {
+            return;
+        }
+        let no = self.hooks_fired.entry(event).or_default();
+        *no += u32::from(!bug!(HookKeyReused));
+        let key = HookKey { event, no: *no };
+        let judgement = self.judgement();
+        self.hooks.push(HookOwed {
+            key,
+            attempt: self.attempt().no,
+            state: judgement.state,
+            cause: judgement.cause,
+            reaction,
+            at,
+        });
+    }
+
+    pub(super) fn end_hook(&mut self, e: &HookFinished) {
+        self.hooks.retain(|hook| hook.key != e.key);
+        self.hooks_ended.push(HookEnded { key: e.key, end: e.end.clone() });
+        let surplus = self.hooks_ended.len().saturating_sub(MAX_HOOKS_KEPT);
+        self.hooks_ended.drain(..surplus);
+    }
 }
