@@ -5,7 +5,7 @@
 //!
 //! A holder is a child subreaper: nothing leaves it while it lives. When it is killed, what it ran falls to the daemon,
 //! which is a subreaper too, or to one of the daemon's ancestors. So a process may be of a launch that lost its holder
-//! ([`register`](crate::register)) if nothing in its ancestry shows that it is not: see [`Lost::may_include`].
+//! ([`register`](crate::register)) if nothing in its ancestry shows that it is not: see `Lost::may_include`.
 
 use std::ffi::OsStr;
 use std::fs;

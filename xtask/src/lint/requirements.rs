@@ -61,8 +61,7 @@ fn troubles_in(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
     let (id, tests) = (cells.next()?, cells.last()?);
-    let is_id = id.starts_with(|kind: char| kind.is_ascii_uppercase());
-    let is_id = is_id && id[1..].parse::<u32>().is_ok();
+    let is_id = !id.is_empty() && !id.contains(' ');
     is_id.then(|| (id, tests.split('`').skip(1).step_by(2).collect()))
 }
 
