@@ -95,6 +95,15 @@ impl Policy {
         }
     }
 
+    /// Judges a command that Provost would run itself, in a checkout of its own. Its programs are found on Provost's own
+    /// PATH, which no agent chooses; a relative path is allowed by no rule.
+    pub fn rule_own_command(&self, command: &str) -> Ruling {
+        let found = |word: String| ProgramLookup { file: Some(word.clone()), word, refused: None };
+        let programs = programs(command).into_iter().map(found).collect();
+        let lookup = Some(CommandLookup { in_worktree: true, programs });
+        self.rule(&Subject { command: Some(command.to_owned()), lookup, ..Subject::default() })
+    }
+
     /// Gives the same rules for another place: paths at or below one directory are put below the other.
     #[must_use]
     pub fn moved(&self, from: &str, to: &str) -> Policy {

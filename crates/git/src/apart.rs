@@ -15,6 +15,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use provost_sys::private;
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
@@ -121,14 +122,15 @@ impl StandIns {
 impl StandIn {
     fn make(scratch: &Path, shared: &Path, format: &Format) -> Result<Self, Error> {
         let dir = TempDir::with_prefix_in("provost-git-", scratch).map_err(Error::file(scratch))?;
+        private::own_dir(dir.path()).map_err(Error::file(dir.path()))?;
         for name in LINKED {
             let link = dir.path().join(name);
             symlink(shared.join(name), &link).map_err(Error::file(&link))?;
         }
         let config = dir.path().join("config");
-        fs::write(&config, format.config()).map_err(Error::file(&config))?;
+        private::write(&config, format.config().as_bytes()).map_err(Error::file(&config))?;
         let info = dir.path().join("info");
-        fs::create_dir(&info).map_err(Error::file(&info))?;
+        private::create_dir_all(&info).map_err(Error::file(&info))?;
         Ok(Self { dir, shared: shared.to_owned() })
     }
 
@@ -145,7 +147,7 @@ impl StandIn {
                 continue;
             }
             let new = to.with_extension("new");
-            fs::write(&new, wanted)
+            private::write(&new, &wanted)
                 .and_then(|()| fs::rename(&new, &to))
                 .map_err(Error::file(&to))?;
         }
@@ -180,6 +182,7 @@ impl<'a> Apart<'a> {
     pub(crate) fn from(repo: &Repo<'a>, like: &Oid) -> Result<Self, Error> {
         let git = repo.git();
         let dir = TempDir::new_in(git.scratch()).map_err(Error::file(git.scratch()))?;
+        private::own_dir(dir.path()).map_err(Error::file(dir.path()))?;
         lay_out(dir.path(), like)?;
         Ok(Self { git, dir, objects: repo.objects() })
     }
@@ -197,11 +200,11 @@ impl<'a> Apart<'a> {
 /// setting. Doing it again changes nothing.
 pub(crate) fn lay_out(dir: &Path, like: &Oid) -> Result<(), Error> {
     let refs = dir.join("refs");
-    fs::create_dir_all(&refs).map_err(Error::file(&refs))?;
+    private::create_dir_all(&refs).map_err(Error::file(&refs))?;
     let settings = Format::like(like).config();
     for (name, content) in [("HEAD", "ref: refs/heads/none\n"), ("config", settings.as_str())] {
         let file = dir.join(name);
-        fs::write(&file, content).map_err(Error::file(&file))?;
+        private::write(&file, content.as_bytes()).map_err(Error::file(&file))?;
     }
     Ok(())
 }

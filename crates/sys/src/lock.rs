@@ -1,6 +1,6 @@
 //! Which process holds a lock on a file, as the kernel says.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,6 +10,10 @@ const LOCKS: &str = "/proc/locks";
 
 /// So many bytes of a lock file are read for the pid in it.
 const MAX_NAME: u64 = 32;
+
+/// How often the list is read before it counts that a file has no owner. The kernel gives it out page by page, and a lock
+/// that ends between two pages can hide another one.
+const READS: usize = 8;
 
 /// An exclusive `flock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +32,16 @@ pub fn owners_of(path: &Path) -> io::Result<Vec<u32>> {
         Err(error) if is_absent(&error) => return Ok(Vec::new()),
         found => found?,
     };
+    for _ in 0..READS {
+        let owners = owners_in_list(path, &file)?;
+        if !owners.is_empty() {
+            return Ok(owners);
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn owners_in_list(path: &Path, file: &Metadata) -> io::Result<Vec<u32>> {
     let locks = fs::read_to_string(LOCKS)?;
     let locks: Vec<Lock> = locks.lines().filter_map(parse).collect();
     let pids = |is_it: &dyn Fn(&&Lock) -> bool| -> Vec<u32> {

@@ -165,8 +165,8 @@ fn a_candidate_is_asked_with_little_environment_and_a_home_that_is_not_the_users
     find_codex(None, &around(&path, &home)).unwrap();
     let seen = fs::read_to_string(home.join("seen")).unwrap();
     let names: Vec<&str> = seen.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
-    // The shell itself adds the last three.
-    let known = ["PATH", "HOME", "CODEX_HOME", "PWD", "SHLVL", "_"];
+    // The shell itself adds the last three. The mark keeps what it starts from passing for the operator.
+    let known = ["PATH", "HOME", "CODEX_HOME", "PROVOST_LAUNCH", "PWD", "SHLVL", "_"];
     assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
     let codex_home = seen.lines().find_map(|line| line.strip_prefix("CODEX_HOME=")).unwrap();
     assert!(!Path::new(codex_home).starts_with(&home));

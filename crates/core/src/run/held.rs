@@ -11,10 +11,7 @@ use super::{
     stage::Stage,
     state::Run,
 };
-use crate::{
-    ids::CommitId, plan::Plan, policy::Ruling, request::Subject, trust::held_patterns,
-    verdict::Snapshot,
-};
+use crate::{ids::CommitId, plan::Plan, policy::Ruling, trust::held_patterns, verdict::Snapshot};
 
 /// A landing that changes files which only the operator may let land.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,8 +129,7 @@ impl Run {
     }
 
     fn ruling(&self, command: &str) -> Ruling {
-        let subject = Subject { command: Some(command.to_owned()), ..Subject::default() };
-        self.spec.policy.rule(&subject)
+        self.spec.policy.rule_own_command(command)
     }
 
     /// Returns a plan of an agent if no rule denies one of its commands.

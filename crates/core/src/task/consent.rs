@@ -8,7 +8,7 @@ use super::{
     member::Actor,
     state::Task,
 };
-use crate::{policy::Ruling, request::Subject};
+use crate::policy::Ruling;
 
 impl Task {
     /// Refuses a command of a member that the approval rules deny.
@@ -37,8 +37,7 @@ impl Task {
     }
 
     fn ruling(&self, command: &str) -> Ruling {
-        let subject = Subject { command: Some(command.to_owned()), ..Subject::default() };
-        self.spec.consent.rules.rule(&subject)
+        self.spec.consent.rules.rule_own_command(command)
     }
 
     /// Returns the commands that wait for the operator's consent, each once.

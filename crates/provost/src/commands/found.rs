@@ -698,7 +698,7 @@ mod tests {
         let seen = Found { rollout: Some("/r".into()), ..found() };
         assert_eq!((seen.driver(), found().driver()), (Driver::CodexTerminal, Driver::Terminal));
         let process = Some(Identity { pid: 7, start_time: 1, boot_id: "b".to_owned() });
-        let fresh = Found { process, writes_seen: true, ..found() };
+        let fresh = Found { process, own_program: true, writes_seen: true, ..found() };
         assert_eq!(fresh.driver(), Driver::CodexTerminal);
         assert!(fresh.lacks()[1].contains("from its first prompt on"), "{:?}", fresh.lacks());
         let hidden = Found { writes_seen: false, ..fresh.clone() };

@@ -395,10 +395,10 @@ select(undef, undef, undef, 0.02) until -e "$dir/order";
 for my $no (0 .. 3) {
     open(my $in, '<', "$dir/post-$no") or die;
     my $daemon = IO::Socket::UNIX->new(Peer => $ENV{PROVOST_SOCKET}) or die;
-    print $daemon <$in>;
+    print {$daemon} readline($in);
     $daemon->flush;
     open(my $out, '>', "$dir/reply.new") or die;
-    print $out <$daemon>;
+    print {$out} readline($daemon);
     close($out);
     rename("$dir/reply.new", "$dir/reply-$no") or die;
 }

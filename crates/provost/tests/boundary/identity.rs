@@ -36,7 +36,10 @@ my $s = dial();
 if ($how eq 'get') { reach($s); print get($s) }
 elsif ($how eq 'line') { reach($s); syswrite($s, "$what\n"); print scalar readline($s) }
 else {
-    my $pid = fork(); if (!$pid) { reach($s); exit 0 }
+    # Connections are accepted in their order: once a later one is answered, this one was. A process that starts
+    # within the same tick of 10 ms has the same start time, and the next one to have this pid must not.
+    my $pid = fork(); if (!$pid) { reach($s); my $later = dial(); reach($later); get($later);
+        select(undef, undef, undef, 0.05); exit 0 }
     waitpid($pid, 0);
     open(my $f, '>', "$dir/pid.new"); print $f $pid; close $f; rename("$dir/pid.new", "$dir/pid");
     select(undef, undef, undef, 0.01) until -e "$dir/go";

@@ -321,7 +321,9 @@ fn delivered(stage: &Stage, id: &str, expected: &[&str]) {
     let input = frames.filter(|frame| frame.channel == Channel::Stdin);
     let keys: Vec<String> =
         input.filter_map(|frame| Some(Envelope::split(&frame.payload)?.0.key)).collect();
-    assert_eq!(keys, expected);
+    // A digest follows the name, so that no one can guess the key.
+    let names: Vec<&str> = keys.iter().filter_map(|key| Some(key.split_once('~')?.0)).collect();
+    assert_eq!(names, expected, "{keys:?}");
 }
 
 /// Whether a process lives; a zombie does not.
