@@ -26,6 +26,8 @@ impl CodexStage {
         let model = ModelServer::play(&scenario);
         let mut home = Home::new();
         home.set_env("PROVOST_CODEX", program);
+        // A directory of temporary files on the PATH would rightly end every search for a program.
+        home.set_env("PATH", "/usr/local/bin:/usr/bin:/bin");
         let repo = home.repo("work");
         let codex_home = home.root().join("user/.codex");
         fs::create_dir_all(&codex_home).unwrap();
