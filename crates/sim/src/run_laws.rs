@@ -158,7 +158,7 @@ fn brings_on(effect: &Effect) -> bool {
 fn announced(event: &Event) -> Option<RunHookEvent> {
     use provost_core::result::Structured;
     match event {
-        Event::QuestionSeen(_) => Some(RunHookEvent::Question),
+        Event::QuestionSeen(_) | Event::LandingHeld(_) => Some(RunHookEvent::Question),
         Event::PlanReviewed(_) => Some(RunHookEvent::Planned),
         Event::RunSealed(e) => Some(RunHookEvent::Ended(e.outcome.ending)),
         Event::SessionEnded(e) => match &e.end.result {
