@@ -23,7 +23,8 @@ use crate::{ApiError, Code, ErrorBody, IDEMPOTENCY_KEY, body::Body};
 /// The longest head of a reply that is read.
 const MAX_HEAD: usize = 64 << 10;
 
-/// How long the daemon may take to accept a connection and to answer, and a reply that is no stream to go on.
+/// How long the daemon may take to accept a connection, to answer, and between two parts of a reply. Streams have no
+/// such limit once they began.
 const REPLY_TIME: Duration = Duration::from_secs(120);
 
 /// How often in a row a daemon that left without an answer is brought back for one request.
@@ -89,7 +90,7 @@ impl Client {
         Client { socket: socket.into(), deadline: REPLY_TIME, revive: None }
     }
 
-    /// Gives every request this deadline.
+    /// Returns a client whose requests have this deadline.
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
         Client { deadline, ..self }

@@ -15,10 +15,9 @@ use provost_core::{
     run::{Leg, Reviewed, Run},
 };
 use provost_git::{FileChange, Git, Oid, Project, changed_among, diff_stat};
-
-use self::page::{Page, Part};
 use provost_sys::private;
 
+use self::page::{Page, Part};
 use crate::{run_card, shell::chain};
 
 /// The most files that are listed: the branch has all of them.

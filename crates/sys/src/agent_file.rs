@@ -21,7 +21,7 @@ use rustix::{
 /// Why a file that an agent can write was not opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{} is no regular file", .0.display())]
+    #[error("{} is not a regular file", .0.display())]
     NotRegular(PathBuf),
     #[error("{} is longer than {limit} bytes", path.display())]
     TooLong { path: PathBuf, limit: u64 },

@@ -1,7 +1,7 @@
 //! Where a process comes from, and so what it may do: the one judgement for the peers of every socket.
 //!
 //! Whatever runs below a holder or the daemon is known by its ancestors, and by a mark in its environment. Both can be
-//! made up, which takes rights away and gives none. What is neither is the operator.
+//! forged, which only removes rights. What is neither is the operator.
 //!
 //! A holder is a child subreaper: nothing leaves it while it lives. When it is killed, what it ran falls to the daemon,
 //! which is a subreaper too, or to one of the daemon's ancestors. So a process may be of a launch that lost its holder

@@ -136,7 +136,7 @@ pub struct HookEnded {
     pub end: HookEnd,
 }
 
-/// What hooks a session owes.
+/// The hooks that are pending for a session.
 impl Session {
     pub(super) fn owe_state_hook(&mut self, state: State, at: Moment) {
         if let Some(event) = HookEvent::for_state(state) {

@@ -14,9 +14,7 @@ use std::{
 
 use provost_api::{Code, ReportRequest};
 use provost_core::{ids::LaunchId, session::Reporter};
-use provost_sys::agent_file;
-
-use provost_sys::private;
+use provost_sys::{agent_file, private};
 
 use super::{
     executor::World,

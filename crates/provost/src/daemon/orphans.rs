@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// The time between two looks at the children, after one of them ended.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// A zombie is reaped when so many looks one after the other found it.
+/// How many looks in a row must find a zombie before it is reaped.
 const LOOKS: u32 = 4;
 
 /// The zombies that may be orphans. It costs nothing while no child ends.
@@ -29,7 +29,7 @@ impl Orphans {
         Orphans { holders, zombies: Zombies::default(), due: None }
     }
 
-    /// A child of the daemon ended, whoever waits for it.
+    /// Notes that a child of the daemon ended.
     pub(super) fn child_ended(&mut self) {
         self.holders.reap();
         if self.due.is_none() {
