@@ -75,8 +75,7 @@ fn live(places: &shell::Home, ledger: SqliteLedger, detached: bool) -> Result<()
         .enable_all()
         .build()
         .map_err(|why| failed("start its runtime", &why))?;
-    let pulse = Pulse::default();
-    pulse.watch().map_err(|why| failed("start its watchdog", &why))?;
+    let pulse = Pulse::start_watchdog().map_err(|why| failed("start its watchdog", &why))?;
     let served = runtime.block_on(serve(ledger, world, pulse, detached));
     // Holders and what they hold go on; blocking work that is still under way is found again by the next daemon.
     runtime.shutdown_background();
@@ -91,7 +90,7 @@ async fn serve(
 ) -> Result<(), ApiError> {
     // On a worker: this future itself runs beside them.
     let mut watched = tokio::task::JoinSet::new();
-    watched.spawn(pulse.beat());
+    watched.spawn(pulse.answer());
     #[cfg(feature = "failpoints")]
     for _ in 0..WORKERS {
         watched.spawn(super::watchdog::stall_on(world.home.root().join("stall-for-tests")));

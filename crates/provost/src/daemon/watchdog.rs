@@ -1,97 +1,98 @@
 //! The watchdog: a thread outside the runtime that aborts a daemon whose runtime does not answer.
 //!
-//! Agents go on under their holders, and the next command starts another daemon, which takes up their work. A pause of
-//! the whole process (SIGSTOP, a debugger, a suspended machine) is no stall: then the watchdog was paused too.
+//! It asks rarely, so that an idle daemon stays idle. Agents continue under their holders, and the next command starts
+//! another daemon, which takes up their work. A pause of the whole process (SIGSTOP, a debugger, a suspended machine) is
+//! not a stall: then the watchdog was paused too.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
 
+use tokio::sync::mpsc as async_mpsc;
+
 /// How long the runtime may take to answer.
 pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// How many looks of the watchdog make up that time.
-const LOOKS: u32 = 10;
+/// The time between two questions, as a multiple of the limit.
+const QUESTION_INTERVAL: u32 = 3;
 
-/// A look that comes later than this many times its interval was paused with the process.
+/// How many waits of the watchdog make up the limit.
+const WAITS: u32 = 10;
+
+/// A wait that lasts longer than this many times its length was paused with the process.
 const PAUSED: u32 = 3;
 
-/// What one look at the runtime shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    Alive,
-    Missed(u32),
-    Stalled,
-}
+/// Proves that timers and tasks of the runtime run before it answers.
+const TIMER_PROOF: Duration = Duration::from_millis(1);
 
-/// Counts consecutive looks without a beat.
-#[derive(Debug)]
-struct Watch {
-    interval: Duration,
-    beats: u64,
+/// The waits for one answer.
+#[derive(Debug, Default)]
+struct Patience {
     missed: u32,
 }
 
-impl Watch {
-    fn new(interval: Duration) -> Watch {
-        Watch { interval, beats: 0, missed: 0 }
-    }
-
-    /// Judges the number of beats so far, this long after the last look.
-    fn look(&mut self, beats: u64, since_last: Duration) -> Look {
-        let paused = since_last > self.interval * PAUSED;
-        if paused || beats != self.beats {
-            (self.beats, self.missed) = (beats, 0);
-            return Look::Alive;
-        }
-        self.missed += 1;
-        if self.missed < LOOKS { Look::Missed(self.missed) } else { Look::Stalled }
+impl Patience {
+    /// Counts a wait without an answer. Returns whether the limit is reached.
+    fn is_over(&mut self, planned: Duration, waited: Duration) -> bool {
+        self.missed = if waited > planned * PAUSED { 0 } else { self.missed + 1 };
+        self.missed >= WAITS
     }
 }
 
-/// The pulse of a runtime: beats as long as the runtime runs its tasks and its timers.
-#[derive(Clone, Debug, Default)]
+/// The runtime's side of the watchdog.
 pub(crate) struct Pulse {
-    beats: Arc<AtomicU64>,
+    questions: async_mpsc::UnboundedReceiver<()>,
+    answers: mpsc::Sender<()>,
 }
 
 impl Pulse {
-    /// Beats for ever. To be spawned on the runtime that is watched.
-    pub(crate) async fn beat(self) {
-        let mut interval = tokio::time::interval(limit() / (2 * LOOKS));
-        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            interval.tick().await;
-            self.beats.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Starts the thread that watches the pulse. It ends with the process.
-    pub(crate) fn watch(&self) -> std::io::Result<()> {
-        let (beats, interval) = (Arc::clone(&self.beats), limit() / LOOKS);
-        let watch = move || {
-            let mut watch = Watch::new(interval);
-            let mut last = now();
-            loop {
-                pause(interval);
-                let at = now();
-                let look = watch.look(beats.load(Ordering::Relaxed), at - last);
-                last = at;
-                if look == Look::Stalled {
-                    abort();
-                }
-            }
-        };
+    /// Starts the thread that asks. It ends with the process.
+    pub(crate) fn start_watchdog() -> std::io::Result<Pulse> {
+        let (ask, questions) = async_mpsc::unbounded_channel();
+        let (answers, answered) = mpsc::channel();
         thread::Builder::new()
             .name("watchdog".to_owned())
             .stack_size(64 << 10)
-            .spawn(watch)
-            .map(drop)
+            .spawn(move || watch(&ask, &answered))?;
+        Ok(Pulse { questions, answers })
+    }
+
+    /// Answers until the watchdog is gone. Spawn it on the runtime that is watched.
+    pub(crate) async fn answer(mut self) {
+        while self.questions.recv().await.is_some() {
+            tokio::time::sleep(TIMER_PROOF).await;
+            if self.answers.send(()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Asks again and again, and aborts the process if no answer comes in time.
+fn watch(ask: &async_mpsc::UnboundedSender<()>, answered: &mpsc::Receiver<()>) {
+    loop {
+        pause(limit() * QUESTION_INTERVAL);
+        // A runtime that is shut down answers no more. It has the same time to end.
+        ask.send(()).ok();
+        wait_for_answer(answered);
+    }
+}
+
+fn wait_for_answer(answered: &mpsc::Receiver<()>) {
+    let planned = limit() / WAITS;
+    let mut patience = Patience::default();
+    loop {
+        let began = now();
+        match answered.recv_timeout(planned) {
+            Ok(()) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => pause(planned),
+        }
+        if patience.is_over(planned, now() - began) {
+            abort();
+        }
     }
 }
 
@@ -145,26 +146,24 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn only_consecutive_looks_without_a_beat_are_a_stall() {
-        let mut watch = Watch::new(SECOND);
-        assert_eq!(watch.look(1, SECOND), Look::Alive);
-        for missed in 1..LOOKS {
-            assert_eq!(watch.look(1, SECOND), Look::Missed(missed));
+    fn waits_without_an_answer_reach_the_limit() {
+        let mut patience = Patience::default();
+        for _ in 1..WAITS {
+            assert!(!patience.is_over(SECOND, SECOND));
         }
-        assert_eq!(watch.look(2, SECOND), Look::Alive);
-        for missed in 1..LOOKS {
-            assert_eq!(watch.look(2, SECOND), Look::Missed(missed));
-        }
-        assert_eq!(watch.look(2, SECOND), Look::Stalled);
+        assert!(patience.is_over(SECOND, SECOND));
     }
 
     #[test]
-    fn pause_of_the_process_is_no_stall() {
-        let mut watch = Watch::new(SECOND);
-        for missed in 1..LOOKS {
-            assert_eq!(watch.look(0, SECOND), Look::Missed(missed));
+    fn pause_of_the_process_starts_the_limit_again() {
+        let mut patience = Patience::default();
+        for _ in 1..WAITS {
+            assert!(!patience.is_over(SECOND, SECOND));
         }
-        assert_eq!(watch.look(0, SECOND * 3_600), Look::Alive, "stopped for an hour");
-        assert_eq!(watch.look(0, SECOND), Look::Missed(1));
+        assert!(!patience.is_over(SECOND, SECOND * 3_600), "stopped for an hour");
+        for _ in 1..WAITS {
+            assert!(!patience.is_over(SECOND, SECOND));
+        }
+        assert!(patience.is_over(SECOND, SECOND));
     }
 }
