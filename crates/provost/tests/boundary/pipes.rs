@@ -40,7 +40,18 @@ const CASES: &[Case] = &[
     Case { pipe: "user/.local/bin/codex", args: &["doctor", "--json"], succeeds: false },
     Case {
         pipe: "repo/.git/info/exclude",
-        args: &["spawn", "--worktree", "--wait", "--check", "true", "--", "true"],
+        args: &[
+            "spawn",
+            "--worktree",
+            "--wait",
+            "--exit0-is-done",
+            "--check",
+            "true",
+            "--",
+            "sh",
+            "-c",
+            "echo made > made",
+        ],
         succeeds: true,
     },
 ];
