@@ -5,10 +5,12 @@
 //! version manager has put in its place, depends on other files too.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use provost_sys::agent_file;
 
 use crate::version::Version;
 
@@ -66,9 +68,8 @@ impl<'a> Known<'a> {
 
 /// What is no memory of ours remembers nothing.
 fn read(path: &Path) -> Memory {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-    read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default()
+    let bytes = agent_file::read(path, MAX_BYTES).ok();
+    bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
 fn write(path: &Path, memory: &Memory) -> io::Result<()> {
@@ -81,7 +82,7 @@ fn write(path: &Path, memory: &Memory) -> io::Result<()> {
 
 fn is_native(program: &Path) -> io::Result<bool> {
     let mut start = [0; 4];
-    File::open(program)?.read_exact(&mut start)?;
+    agent_file::open_linked(program)?.read_exact(&mut start)?;
     Ok(NATIVE.contains(&start))
 }
 

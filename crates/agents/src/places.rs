@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use provost_sys::agent_file;
+
 /// The name of the program.
 const PROGRAM: &str = "codex";
 
@@ -12,7 +14,7 @@ const PROGRAM: &str = "codex";
 pub(crate) const MAX_CANDIDATES: usize = 64;
 
 /// How much of `~/.npmrc` is read.
-const NPMRC_LIMIT: usize = 64 * 1024;
+const NPMRC_LIMIT: u64 = 64 * 1024;
 
 /// Known places below the user's home; `*` stands for every directory there.
 const BELOW_HOME: [&str; 19] = [
@@ -83,9 +85,8 @@ fn expand(home: &Path, place: &str) -> Vec<PathBuf> {
 
 fn npm_prefix(home: &Path) -> Option<PathBuf> {
     let file = home.join(".npmrc");
-    let is_small = file.metadata().is_ok_and(|seen| seen.len() <= NPMRC_LIMIT as u64);
-    let text = is_small.then(|| fs::read_to_string(file).ok()).flatten()?;
-    prefix_of(&text, home)
+    let bytes = agent_file::read_linked(&file, NPMRC_LIMIT).ok()?;
+    prefix_of(&String::from_utf8(bytes).ok()?, home)
 }
 
 /// The `prefix` that an npmrc sets, with the home written out.

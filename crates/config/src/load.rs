@@ -1,8 +1,9 @@
 //! The only part that reads files.
 
 use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use provost_sys::agent_file;
 
 use crate::problem::escape;
 
@@ -61,20 +62,16 @@ fn read_file(path: &Path) -> Result<Option<File>, Error> {
     }
 }
 
-/// Looks before opening, so that a pipe in the file's place cannot block.
+/// Reads a file that may be a link, as users link their settings. A pipe in its place does not block.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    let failed = |source| Error::Read { path: path.to_owned(), source };
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(Error::NotAFile { path: path.to_owned() });
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        Err(Error::TooLarge { path: path.to_owned() })
-    } else {
-        Ok(bytes)
-    }
+    agent_file::read_linked(path, MAX_FILE_BYTES).map_err(|why| match why {
+        agent_file::Error::NotRegular(path) => Error::NotAFile { path },
+        agent_file::Error::TooLong { path, .. } => Error::TooLarge { path },
+        agent_file::Error::Io { path, source } => Error::Read { path, source },
+        why @ agent_file::Error::Outside(_) => {
+            Error::Read { path: path.to_owned(), source: why.into() }
+        }
+    })
 }
 
 fn decode(path: &Path, bytes: Vec<u8>) -> Result<File, Error> {

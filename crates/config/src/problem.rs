@@ -116,28 +116,26 @@ impl ProblemKind {
 
 /// Quotes a foreign text for a message: escaped and not longer than is useful.
 pub(crate) fn quote(text: &str) -> String {
-    match text.char_indices().nth(MAX_QUOTED) {
+    let quoted = match text.char_indices().nth(MAX_QUOTED) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
-    }
+    };
+    escape(&quoted)
 }
 
 /// Makes a foreign text safe to print without quotes.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
-        if is_unsafe(character) {
-            safe.extend(character.escape_default());
-        } else {
-            safe.push(character);
+        match character {
+            '\n' | '\r' | '\t' => safe.extend(character.escape_default()),
+            character if provost_text::is_deceptive(character) => {
+                safe.extend(character.escape_unicode());
+            }
+            character => safe.push(character),
         }
     }
     safe
-}
-
-/// Controls, and the marks that reorder the text around them.
-fn is_unsafe(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn render(problems: &[Problem], left_out: usize) -> String {
@@ -151,6 +149,15 @@ fn render(problems: &[Problem], left_out: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_deceptive_character_is_escaped() {
+        for letter in provost_text::deceptive() {
+            for shown in [quote(&format!("a{letter}")), escape(&format!("a{letter}"))] {
+                assert!(!shown.chars().any(provost_text::is_deceptive), "{shown:?}");
+            }
+        }
+    }
 
     #[test]
     fn foreign_text_cannot_drive_a_terminal() {

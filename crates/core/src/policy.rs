@@ -77,31 +77,43 @@ pub enum Ruling {
     Deny(String),
 }
 
+/// Whose programs a command names.
+#[derive(Clone, Copy, Debug)]
+enum Programs<'a> {
+    /// The agent's: looked up on its PATH and in its directory. Without a lookup nothing is known of them.
+    OfAgent(Option<&'a CommandLookup>),
+    /// Those on Provost's own PATH, which no agent chooses.
+    OnOwnPath,
+}
+
 impl Policy {
     /// Judges what an approval is about. Of an unknown version nothing is understood, so all is asked, and so is what is
     /// only guessed from a screen: anything can print there.
     pub fn rule(&self, subject: &Subject) -> Ruling {
+        self.judge(subject, Programs::OfAgent(subject.lookup.as_ref()))
+    }
+
+    /// Judges a command that Provost would run itself, in a checkout of its own. A relative path is allowed by no rule.
+    pub fn rule_own_command(&self, command: &str) -> Ruling {
+        let subject = Subject { command: Some(command.to_owned()), ..Subject::default() };
+        self.judge(&subject, Programs::OnOwnPath)
+    }
+
+    fn judge(&self, subject: &Subject, programs: Programs<'_>) -> Ruling {
         if self.version != POLICY_VERSION || subject.guessed_by.is_some() {
             return Ruling::Ask;
         }
         let strongest =
-            self.rules.iter().filter(|rule| rule.applies(subject)).max_by_key(|r| r.decision);
+            self.rules.iter().filter(|r| r.applies(subject, programs)).max_by_key(|r| r.decision);
         match strongest {
             Some(rule) if rule.decision == Decision::Deny => Ruling::Deny(rule.matches.to_string()),
-            Some(rule) if rule.decision == Decision::Allow && self.allows_all(subject) => {
+            Some(rule)
+                if rule.decision == Decision::Allow && self.allows_all(subject, programs) =>
+            {
                 Ruling::Allow(rule.matches.to_string())
             }
             Some(_) | None => Ruling::Ask,
         }
-    }
-
-    /// Judges a command that Provost would run itself, in a checkout of its own. Its programs are found on Provost's own
-    /// PATH, which no agent chooses; a relative path is allowed by no rule.
-    pub fn rule_own_command(&self, command: &str) -> Ruling {
-        let found = |word: String| ProgramLookup { file: Some(word.clone()), word, refused: None };
-        let programs = programs(command).into_iter().map(found).collect();
-        let lookup = Some(CommandLookup { in_worktree: true, programs });
-        self.rule(&Subject { command: Some(command.to_owned()), lookup, ..Subject::default() })
     }
 
     /// Gives the same rules for another place: paths at or below one directory are put below the other.
@@ -122,16 +134,16 @@ impl Policy {
     }
 
     /// A permission for one part of what is asked is none for the rest of it.
-    fn allows_all(&self, subject: &Subject) -> bool {
+    fn allows_all(&self, subject: &Subject, programs: Programs<'_>) -> bool {
         let allowed = |part: Subject| {
-            self.rules.iter().any(|rule| rule.decision == Decision::Allow && rule.applies(&part))
+            let mut rules = self.rules.iter().filter(|rule| rule.decision == Decision::Allow);
+            rules.any(|rule| rule.applies(&part, programs))
         };
         let unknown = String::new();
-        let command = subject.command.iter().map(|command| Subject {
-            command: Some(command.clone()),
-            lookup: subject.lookup.clone(),
-            ..Subject::default()
-        });
+        let command = subject
+            .command
+            .iter()
+            .map(|command| Subject { command: Some(command.clone()), ..Subject::default() });
         let paths = subject
             .paths
             .iter()
@@ -150,12 +162,11 @@ impl Policy {
 }
 
 impl Rule {
-    fn applies(&self, subject: &Subject) -> bool {
+    fn applies(&self, subject: &Subject, programs: Programs<'_>) -> bool {
         match (&self.matches, self.decision) {
             (Matcher::Command(words), Decision::Allow) => {
                 let command = subject.command.as_deref().and_then(PlainCommand::parse);
-                let lookup = subject.lookup.as_ref();
-                command.zip(lookup).is_some_and(|(command, lookup)| command.allowed(words, lookup))
+                command.is_some_and(|command| command.allowed(words, programs))
             }
             (Matcher::Command(words), Decision::Ask | Decision::Deny) => {
                 let command = subject.command.as_deref().unwrap_or_default();
@@ -220,17 +231,26 @@ impl PlainCommand {
         self.shell.iter().chain(self.words.first()).map(String::as_str)
     }
 
-    /// Whether a rule of these words allows the command: the same words from the first on, in the session's working
-    /// directory, with programs that the agent cannot have written.
-    fn allowed(&self, rule: &[String], lookup: &CommandLookup) -> bool {
+    /// Whether a rule of these words allows the command: the same words from the first on, with programs that the agent
+    /// cannot have written.
+    fn allowed(&self, rule: &[String], programs: Programs<'_>) -> bool {
         let same_words = !rule.is_empty() && self.words.starts_with(rule);
+        // A relative path is a file of the directory that the agent works in.
+        let absolute = |word: &str| !word.contains('/') || word.starts_with('/');
+        let known = match programs {
+            Programs::OnOwnPath => true,
+            Programs::OfAgent(lookup) => lookup.is_some_and(|lookup| self.is_found(lookup)),
+        };
+        same_words && known && self.program_words().all(absolute)
+    }
+
+    /// Whether the command would run in the session's working directory, and every program was found.
+    fn is_found(&self, lookup: &CommandLookup) -> bool {
         let found =
             |(word, found): (&str, &ProgramLookup)| found.word == word && found.file.is_some();
         let all_found = self.program_words().count() == lookup.programs.len()
             && self.program_words().zip(&lookup.programs).all(found);
-        // A relative path is a file of the directory that the agent works in.
-        let absolute = |word: &str| !word.contains('/') || word.starts_with('/');
-        same_words && lookup.in_worktree && all_found && self.program_words().all(absolute)
+        lookup.in_worktree && all_found
     }
 }
 

@@ -1,5 +1,7 @@
 //! Texts of others, made safe to read: what is not seen is written out, and what goes to a shell is one word there.
 
+pub use provost_text::is_deceptive;
+
 /// Gives the beginning of a text, with how much of it is left out.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
@@ -7,27 +9,6 @@ pub fn shortened(text: &str, most: usize) -> String {
     }
     let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}… ({} more bytes)", &text[..end], text.len() - end)
-}
-
-/// Says whether a character drives a terminal, turns the direction of a text, or is not seen at all. The one list for
-/// everything that is shown to people or given to agents to read. Line ends and tabs are among them: who lets them
-/// stand says so.
-pub fn is_deceptive(letter: char) -> bool {
-    letter.is_control() || is_hidden(letter)
-}
-
-/// Says whether a character is not seen, or changes how others are seen, and is no control character.
-fn is_hidden(letter: char) -> bool {
-    matches!(letter,
-        // Soft hyphen, joiners and marks of direction, fillers that look like blanks or like nothing.
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-        // Selectors of variants, of which any number can hang on a letter and carry bytes; the two that choose
-        // between a letter and its picture are in everybody's texts.
-        | '\u{fe00}'..='\u{fe0d}'
-        // Tags and further selectors: a whole alphabet that is never drawn.
-        | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Gives a text in which every character can be seen: what could deceive is written out. Line ends and tabs stay.

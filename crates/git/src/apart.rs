@@ -9,14 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_sys::private;
-use rustix::fs::{Mode, OFlags};
+use provost_sys::{agent_file, private};
 use tempfile::TempDir;
 
 use crate::command::{Call, Error, Git};
@@ -155,17 +154,11 @@ impl StandIn {
     }
 }
 
-/// Reads a file of patterns; nothing for one that isn't there or isn't a file. An agent can put a pipe there.
+/// Reads a file of patterns, which users link; nothing for one that isn't there or isn't a file.
 fn patterns(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(file) => File::from(file),
-        Err(_) => return Ok(Vec::new()),
-    };
+    let Ok(file) = agent_file::open_linked(path) else { return Ok(Vec::new()) };
     let mut text = Vec::new();
-    if file.metadata()?.is_file() {
-        file.take(MAX_PATTERNS).read_to_end(&mut text)?;
-    }
+    file.take(MAX_PATTERNS).read_to_end(&mut text)?;
     Ok(text)
 }
 
@@ -243,7 +236,7 @@ mod tests {
             rustix::fs::CWD,
             shared.join("info/exclude"),
             rustix::fs::FileType::Fifo,
-            Mode::RUSR,
+            rustix::fs::Mode::RUSR,
             0,
         )
         .unwrap();

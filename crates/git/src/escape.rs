@@ -1,17 +1,8 @@
 //! Text from outside made safe to print.
 
-/// Returns the text with control and direction-changing characters escaped;
-/// line feeds and tabs stay.
+/// Returns the text with deceptive characters escaped; line feeds and tabs stay.
 pub fn printable(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for c in String::from_utf8_lossy(bytes).chars() {
-        match c {
-            '\n' | '\t' => text.push(c),
-            c if is_deceptive(c) => text.extend(c.escape_unicode()),
-            c => text.push(c),
-        }
-    }
-    text
+    provost_text::escape(&String::from_utf8_lossy(bytes), &['\n', '\t'])
 }
 
 /// Returns the text as [`printable`] does, with line feeds and tabs escaped too.
@@ -26,12 +17,6 @@ pub(crate) fn last_lines(bytes: &[u8], count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-fn is_deceptive(c: char) -> bool {
-    // Zero-width and bidirectional controls can make a name read as another.
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +26,12 @@ mod tests {
         assert_eq!(printable(b"a\x1b[31mb\r\n"), "a\\u{1b}[31mb\\u{d}\n");
         assert_eq!(printable("x\u{202e}y".as_bytes()), "x\\u{202e}y");
         assert_eq!(printable_line(b"a\nb\tc\xff"), "a\\nb\\tc\u{fffd}");
+    }
+
+    #[test]
+    fn every_deceptive_character_is_escaped() {
+        let all: String = provost_text::deceptive().collect();
+        assert!(!printable_line(all.as_bytes()).chars().any(provost_text::is_deceptive));
     }
 
     #[test]

@@ -18,6 +18,9 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 /// How many digits a home's id has.
 const ID_DIGITS: usize = 32;
 
+/// The longest key that is read, in bytes. One has 32.
+pub(crate) const MAX_KEY: u64 = 1 << 10;
+
 /// The directory that holds ledger, journals, sockets and worktrees of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Home {
@@ -61,7 +64,7 @@ impl Home {
     /// The home's name for itself, by which an export knows where it came from. It is derived from the key that the
     /// daemon made, so a home has none before its first daemon, and keeps it when it is moved.
     pub(crate) fn id(&self) -> Option<String> {
-        let key = fs::read(self.path.join("key")).ok()?;
+        let key = provost_sys::agent_file::read(&self.path.join("key"), MAX_KEY).ok()?;
         let derived = blake3::derive_key("provost home id 1", &key);
         Some(blake3::Hash::from(derived).to_hex()[..ID_DIGITS].to_owned())
     }

@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     environment::Environment,
     error::{chain, usage},
-    trust::{self, Asking, State},
+    trust::{self, Asking, ProjectTrust, State},
     ui::{Paint, Wish},
 };
 
@@ -74,19 +74,32 @@ pub(crate) fn load_with(
     cwd: &Path,
     wanted: Wanted<'_>,
 ) -> Result<Resolved, ApiError> {
-    let failed = unread;
-    let paths = Paths { user: user_file(environment), project: None };
-    let (user, _) = provost_config::load(&paths).map_err(failed)?;
     let looks = !wanted.ignores_project && wanted.pinned.is_none();
     let found = if looks { trust::of(environment, cwd) } else { None };
     let (project, project_is_trusted) = match &found {
         None => (wanted.pinned.and_then(|pinned| pinned.0.clone()), wanted.pinned.is_some()),
-        Some(project) => match &project.state {
-            State::Trusted(snapshot) => (file(&project.top, snapshot).map_err(failed)?, true),
-            State::Untrusted(snapshot) => (file(&project.top, snapshot).map_err(failed)?, false),
-            State::Unsafe(_) => (None, false),
-        },
+        Some(project) => as_judged(project)?,
     };
+    resolve(environment, wanted, project, project_is_trusted)
+}
+
+/// The file of a project, and whether its values that need trust count.
+fn as_judged(project: &ProjectTrust) -> Result<(Option<File>, bool), ApiError> {
+    Ok(match &project.state {
+        State::Trusted(snapshot) => (file(&project.top, snapshot).map_err(unread)?, true),
+        State::Untrusted(snapshot) => (file(&project.top, snapshot).map_err(unread)?, false),
+        State::Unsafe(_) => (None, false),
+    })
+}
+
+fn resolve(
+    environment: &Environment,
+    wanted: Wanted<'_>,
+    project: Option<File>,
+    project_is_trusted: bool,
+) -> Result<Resolved, ApiError> {
+    let paths = Paths { user: user_file(environment), project: None };
+    let (user, _) = provost_config::load(&paths).map_err(unread)?;
     let inputs = Inputs {
         user,
         project,
@@ -100,24 +113,25 @@ pub(crate) fn load_with(
 }
 
 /// The configuration of a command that starts something: the project's files are trusted, or the operator agrees to
-/// them now, or it is refused.
+/// them now, or it is refused. They are read once: what was judged, and shown, is what counts.
 pub(crate) fn load_to_start(
     context: &Context,
     cwd: &Path,
     wanted: Wanted<'_>,
     asking: Asking,
 ) -> Result<Resolved, ApiError> {
-    if !wanted.ignores_project && wanted.pinned.is_none() {
-        // A file that cannot be read is reported as that, before anyone is asked to trust it.
-        load(&context.environment, cwd, Vec::new())?;
-        trust::require(context, cwd, asking)?;
+    let environment = &context.environment;
+    if wanted.ignores_project || wanted.pinned.is_some() {
+        return load_with(environment, cwd, wanted);
     }
-    let resolved = load_with(&context.environment, cwd, wanted)?;
-    if resolved.explain().iter().any(|entry| !entry.untrusted.is_empty()) {
-        let message = format!("the configuration in {} changed while it was read", cwd.display());
-        return Err(ApiError::new(Code::Refused, message).next("provost trust"));
-    }
-    Ok(resolved)
+    let Some(project) = trust::of(environment, cwd) else {
+        return resolve(environment, wanted, None, false);
+    };
+    // A file that cannot be read is reported as that, before anyone is asked to trust it.
+    let (file, is_trusted) = as_judged(&project)?;
+    resolve(environment, Wanted::default(), file.clone(), is_trusted)?;
+    trust::require_project(context, project, asking)?;
+    resolve(environment, wanted, file, true)
 }
 
 /// The project's file as it was judged.

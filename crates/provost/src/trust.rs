@@ -11,7 +11,7 @@ use std::{
 
 use provost_api::{ApiError, Code};
 use provost_core::text::shell_word;
-use provost_sys::{origin, process};
+use provost_sys::{agent_file, origin, process};
 use provost_trust::{
     Change, Content, Entry, ReadError, Snapshot, TrustStore, Unowned, Unsafe, check_owner,
     find_top, read_workflow, snapshot,
@@ -24,6 +24,9 @@ use crate::{
     error::{chain, usage},
     ui::{clean, clean_block, clip},
 };
+
+/// The longest workflow that is read, as by `serve`.
+const MAX_WORKFLOW: u64 = 256 << 10;
 
 /// How many entries a refusal names.
 const NAMED: usize = 5;
@@ -92,7 +95,18 @@ pub(crate) fn of(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> 
 /// Makes sure that a command may start something in a directory: the project's files are trusted, or the operator
 /// agrees to them now.
 pub(crate) fn require(context: &Context, cwd: &Path, asking: Asking) -> Result<(), ApiError> {
-    let Some(project) = of(&context.environment, cwd) else { return Ok(()) };
+    match of(&context.environment, cwd) {
+        None => Ok(()),
+        Some(project) => require_project(context, project, asking),
+    }
+}
+
+/// The same for a project's files as they were read.
+pub(crate) fn require_project(
+    context: &Context,
+    project: ProjectTrust,
+    asking: Asking,
+) -> Result<(), ApiError> {
     match project.state {
         State::Trusted(_) => Ok(()),
         State::Unsafe(why) => Err(never_counts(&project.top, &why)),
@@ -124,8 +138,8 @@ pub(crate) fn subject(environment: &Environment, path: &Path) -> Result<Subject,
     let path = std::fs::canonicalize(path)
         .map_err(|why| usage(format!("cannot go to {}: {why}", path.display())))?;
     if path.is_file() {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|why| usage(format!("cannot read {}: {why}", path.display())))?;
+        let text = agent_file::read_text(&path, MAX_WORKFLOW)
+            .map_err(|why| usage(format!("cannot read {why}")))?;
         return workflow_subject(&path, &text);
     }
     let Some(project) = of(environment, &path) else {

@@ -42,15 +42,33 @@ impl From<Error> for io::Error {
     }
 }
 
-const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
+const READ_LINKED: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+const READ: OFlags = READ_LINKED.union(OFlags::NOFOLLOW);
 
 /// Opens a regular file for reading. A link in its place is refused; links on the way to it are followed.
 pub fn open(path: &Path) -> Result<File, Error> {
     regular(openat(CWD, path, READ, Mode::empty()), path)
+}
+
+/// Opens a regular file for reading as [`open`] does, and follows a link in its place: for files that users link, such as
+/// their settings. What is read is as public as the link can make it, so it must not be shown to an agent.
+pub fn open_linked(path: &Path) -> Result<File, Error> {
+    regular(openat(CWD, path, READ_LINKED, Mode::empty()), path)
+}
+
+/// Reads a regular file of at most `limit` bytes, following a link in its place: see [`open_linked`].
+pub fn read_linked(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    read_opened(open_linked(path)?, path, limit)
+}
+
+/// Reads the first `limit` bytes of a regular file, following a link in its place: see [`open_linked`].
+pub fn read_start(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let mut start = open_linked(path)?.take(limit);
+    start.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
+    Ok(bytes)
 }
 
 /// Reads a regular file of at most `limit` bytes.
@@ -234,6 +252,24 @@ mod tests {
         }
         let missing = io::Error::from(read(&at("missing"), 1).unwrap_err());
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn link_is_followed_only_where_it_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("file"), "text").unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        fifo(&at("fifo"));
+        symlink(at("fifo"), at("to a pipe")).unwrap();
+        assert_eq!(read_linked(&at("link"), 4).unwrap(), b"text");
+        assert_eq!(read_start(&at("link"), 2).unwrap(), b"te");
+        assert!(matches!(read_linked(&at("link"), 3), Err(Error::TooLong { .. })));
+        for name in ["fifo", "to a pipe", "."] {
+            let found = read_linked(&at(name), 100);
+            assert!(matches!(found, Err(Error::NotRegular(_))), "{name}: {found:?}");
+            assert!(read_start(&at(name), 100).is_err());
+        }
     }
 
     #[test]

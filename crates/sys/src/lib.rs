@@ -1,6 +1,7 @@
 //! Operating-system code that decides about trust: who a peer is, and how a file that an agent can write is opened.
 
 pub mod agent_file;
+pub mod landlock;
 pub mod lock;
 pub mod origin;
 pub mod peer;

@@ -46,7 +46,13 @@ pub enum Origin {
     /// The home's daemon: it holds the lock, and is below no holder.
     Daemon,
     /// Below this holder of the home, which is its command line.
-    Held { dir: PathBuf, holder: Identity },
+    Held {
+        dir: PathBuf,
+        holder: Identity,
+        /// The directory of the outermost such holder. A process can claim another `dir` by its command line, but not
+        /// hide the holder that it runs below.
+        outermost: PathBuf,
+    },
     /// Marked by a launch of the home, and not below its holder.
     Marked { key: String },
     /// Below the daemon or marked as its helper, with no holder between.
@@ -55,6 +61,29 @@ pub enum Origin {
     Unproven { key: String },
     /// None of these: a process of the user.
     Operator,
+}
+
+/// Whose share of a limited resource a process uses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Account {
+    Operator,
+    /// A launch, check, hook or setup with a living holder, by the holder's directory.
+    Held(PathBuf),
+    /// Everything else. It is one account, because marks can be made up.
+    Other,
+}
+
+impl Origin {
+    /// The account of a process of this origin. A process that forks, or names other launches, stays in it.
+    pub fn account(&self) -> Account {
+        match self {
+            Origin::Operator => Account::Operator,
+            Origin::Held { outermost, .. } => Account::Held(outermost.clone()),
+            Origin::Daemon | Origin::Marked { .. } | Origin::Helper | Origin::Unproven { .. } => {
+                Account::Other
+            }
+        }
+    }
 }
 
 impl Boundary {
@@ -69,11 +98,14 @@ impl Boundary {
 
     fn judge_family(&self, peer: &Peer, register: &Register) -> io::Result<Origin> {
         let family = process::family(peer.pid())?;
-        for stat in &family {
-            if let Some(dir) = held_directory(stat.pid).filter(|dir| self.is_held(dir)) {
-                let boot = &peer.identity().boot_id;
-                return Ok(Origin::Held { dir, holder: stat.identity(boot) });
-            }
+        let mut holders = family.iter().filter_map(|stat| {
+            let dir = held_directory(stat.pid).filter(|dir| self.is_held(dir))?;
+            Some((dir, stat))
+        });
+        if let Some((dir, stat)) = holders.next() {
+            let outermost = holders.last().map_or_else(|| dir.clone(), |(outer, _)| outer);
+            let holder = stat.identity(&peer.identity().boot_id);
+            return Ok(Origin::Held { dir, holder, outermost });
         }
         for key in family.iter().filter_map(|stat| mark(stat.pid)) {
             if key == HELPER {
@@ -248,6 +280,38 @@ mod tests {
         assert_eq!(judged(Some("..")), Origin::Operator);
         assert_eq!(judged(Some(HELPER)), Origin::Helper);
         assert_eq!(judged(None), Origin::Operator);
+    }
+
+    /// A process below two holders by their command lines, connected to the returned socket.
+    fn connected_below_two(root: &Path) -> (Child, Peer) {
+        let path = root.join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let connect = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un($ARGV[0])) or die; syswrite(STDOUT, 'x'); sysread(STDIN, $_, 1); exit 0";
+        // The shell has the command line of a holder: `sh hold DIR ...`.
+        let script = root.join("hold");
+        fs::write(&script, "shift; \"$@\"; exit $?").unwrap();
+        let mut command = Command::new("sh");
+        command.arg("hold").arg(root.join("launches/real")).arg("sh").arg("hold");
+        command.arg(root.join("launches/claimed")).args(["perl", "-e", connect]).arg(&path);
+        command.current_dir(root).stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove(MARK);
+        let mut child = command.spawn().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        let peer = Peer::pin(listener.accept().unwrap().0, Pinning::Best).unwrap();
+        (child, peer)
+    }
+
+    #[test]
+    fn account_is_the_outermost_holders_whatever_is_claimed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("launches")).unwrap();
+        let (mut child, peer) = connected_below_two(dir.path());
+        let origin = boundary(dir.path()).judge(&peer, &Register::default()).unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(origin.account(), Account::Held(dir.path().join("launches/real")));
+        let Origin::Held { dir: claimed, .. } = origin else { panic!("{origin:?}") };
+        assert_eq!(claimed, dir.path().join("launches/claimed"));
+        assert_eq!(Origin::Marked { key: "l1".into() }.account(), Account::Other);
     }
 
     #[test]

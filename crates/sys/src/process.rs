@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,31 @@ impl ProcStat {
         Ok(found)
     }
 
+    /// The children of this process, by pid. One that ends meanwhile can hide another for this time.
+    pub fn children() -> io::Result<BTreeMap<u32, Self>> {
+        let own = std::process::id();
+        if !Path::new(&format!("/proc/self/task/{own}/children")).exists() {
+            // A kernel without such lists.
+            let mut all = Self::all()?;
+            all.retain(|_, stat| stat.ppid == own);
+            return Ok(all);
+        }
+        let mut found = BTreeMap::new();
+        for thread in fs::read_dir("/proc/self/task")? {
+            let list = match fs::read_to_string(thread?.path().join("children")) {
+                // A thread that has just ended; its children are another's now.
+                Err(error) if is_gone(&error) => continue,
+                list => list?,
+            };
+            for pid in list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()) {
+                if let Some(stat) = Self::read_visible(pid)?.filter(|stat| stat.ppid == own) {
+                    found.insert(pid, stat);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// A process whose main thread ended while others run looks like a zombie, but lives.
     pub fn is_living(&self) -> bool {
         match self.state {
@@ -242,6 +268,23 @@ mod tests {
         let zombie = zombie.expect("parses");
         assert!(!zombie.is_living());
         assert!(ProcStat { threads: 2, ..zombie }.is_living());
+    }
+
+    #[test]
+    fn children_are_found_whichever_thread_started_them() {
+        let sleep = || std::process::Command::new("sleep").arg("60").spawn().expect("starts");
+        let mut children = [sleep(), std::thread::spawn(sleep).join().expect("joins")];
+        let found = ProcStat::children().expect("looks");
+        for child in &mut children {
+            assert!(found.contains_key(&child.id()), "{found:?}");
+            child.kill().expect("ends");
+        }
+        assert!(ProcStat::children().expect("looks").contains_key(&children[0].id()), "a zombie");
+        for child in &mut children {
+            child.wait().expect("is reaped");
+        }
+        let found = ProcStat::children().expect("looks");
+        assert!(children.iter().all(|child| !found.contains_key(&child.id())), "{found:?}");
     }
 
     #[test]

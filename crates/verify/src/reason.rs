@@ -168,12 +168,12 @@ impl fmt::Display for Reason {
 
 /// Quotes a foreign text: nothing in it reaches a terminal as it is.
 fn quote(text: &str) -> String {
-    format!("{:?}", clip(text))
+    provost_text::escape(&format!("{:?}", clip(text)), &[])
 }
 
-/// A foreign text without control characters.
+/// A foreign text without deceptive characters.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if provost_text::is_deceptive(c) { '\u{fffd}' } else { c }).collect()
 }
 
 fn clip(text: &str) -> String {
@@ -192,6 +192,15 @@ fn list(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_deceptive_character_is_escaped() {
+        for letter in provost_text::deceptive() {
+            for shown in [quote(&letter.to_string()), plain(&letter.to_string())] {
+                assert!(!shown.chars().any(provost_text::is_deceptive), "{shown:?}");
+            }
+        }
+    }
 
     #[test]
     fn nothing_foreign_reaches_a_terminal_as_it_is() {

@@ -39,6 +39,9 @@ const REGISTRY_HOSTS: &[&str] = &[
     concat!("registry.", "npmjs.org"),
     concat!("deb.", "debian.org"),
 ];
+/// How a list of deceptive characters looks, and the one file that has it.
+const DECEPTIVE: &str = concat!("..='\\u{", "202e}'");
+const DECEPTIVE_LIST: &str = "crates/text/src/lib.rs";
 /// What is never left in code that counts as done.
 const UNFINISHED: &[&str] = &[concat!("todo", "!("), concat!("#[", "ignore"), concat!("dbg", "!(")];
 
@@ -102,6 +105,11 @@ fn forbidden_in(name: &str, line: &str) -> Option<String> {
     if let Some(host) = REGISTRY_HOSTS.iter().find(|host| line.contains(**host)) {
         return Some(format!("names the host of a registry: {host}"));
     }
+    if line.contains(DECEPTIVE) && name != DECEPTIVE_LIST {
+        return Some(format!(
+            "has a list of deceptive characters of its own; use {DECEPTIVE_LIST}"
+        ));
+    }
     let unfinished =
         UNFINISHED.iter().find(|what| name.ends_with(".rs") && line.contains(**what))?;
     Some(format!("is not finished: {unfinished}"))
@@ -146,6 +154,13 @@ mod tests {
         assert_eq!(troubles_in("Cargo.lock", &lock), Vec::<String>::new());
         let lock = lock.replace("github.com", "example.invalid");
         assert_eq!(troubles_in("Cargo.lock", &lock).len(), 1);
+    }
+
+    #[test]
+    fn second_list_of_deceptive_characters_is_found() {
+        let line = format!("matches!(c, '\\u{{202a}}'{DECEPTIVE})");
+        assert_eq!(troubles_in("a.rs", &line).len(), 1);
+        assert_eq!(troubles_in(DECEPTIVE_LIST, &line), Vec::<String>::new());
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! leaves the rest to Codex, whose own listing has the last word
 //! ([`super::confirm`]).
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
+
+use provost_sys::agent_file;
 
 use super::{Reason, SKILL_FILE};
 use crate::text::shown;
@@ -26,11 +26,19 @@ pub(super) struct FrontMatter {
 
 /// Reads the front matter of the skill in this directory.
 pub(super) fn read(directory: &Path) -> Result<FrontMatter, Reason> {
-    let unreadable = |error: io::Error| Reason::Unreadable { why: error.to_string() };
-    let file = File::open(directory.join(SKILL_FILE)).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    file.take(READ_LIMIT).read_to_end(&mut bytes).map_err(unreadable)?;
+    let bytes = agent_file::read_start(&directory.join(SKILL_FILE), READ_LIMIT)
+        .map_err(|why| Reason::Unreadable { why: unreadable(&why) })?;
     parse(text_of(&bytes)?)
+}
+
+/// Why the file cannot be read; which one is known.
+fn unreadable(why: &agent_file::Error) -> String {
+    match why {
+        agent_file::Error::Io { source, .. } => source.to_string(),
+        agent_file::Error::NotRegular(_)
+        | agent_file::Error::TooLong { .. }
+        | agent_file::Error::Outside(_) => "it is not a regular file".to_owned(),
+    }
 }
 
 /// The text up to a character that was cut by the limit.

@@ -11,7 +11,7 @@ use super::{
     launch::Cursor,
     state::{Message, MessageFate, MessageKind, Session},
 };
-use crate::{ids::LaunchId, task, time::Moment};
+use crate::{ids::LaunchId, limits::MAX_REPORTS, task, time::Moment};
 
 /// How many calls a session remembers, so that one which is told again is known; all of them are in its events.
 pub const MAX_CALLS_KEPT: usize = 100;
@@ -50,6 +50,12 @@ pub struct Returned {
     pub ok: bool,
 }
 
+/// How many reports a launch has made when calls on its stream are no longer answered: twice what is recorded.
+const MAX_CALLS_REFUSED: u32 = 2 * MAX_REPORTS;
+
+/// The longest name of a call that is answered when the budget is used up, in bytes.
+const MAX_NAME_REFUSED: usize = 256;
+
 type Decision = Result<Vec<Event>, Rejected>;
 
 impl Calls {
@@ -72,7 +78,7 @@ impl Session {
         call: &task::Call,
         cursor: Option<Cursor>,
     ) -> Decision {
-        self.launch(launch).ok_or(Rejected::UnknownLaunch(launch))?;
+        let caller = self.launch(launch).ok_or(Rejected::UnknownLaunch(launch))?;
         // Nobody waits for what an older launch asks.
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         let known = |one: &ToolCall| one.launch == launch && one.native == native;
@@ -80,8 +86,22 @@ impl Session {
             return Err(Rejected::Nothing);
         }
         let (no, native) = (self.calls.made + 1, native.to_owned());
-        let call = Box::new(call.clone());
-        Ok(vec![ToolCalled { no, launch, native, call, cursor }.into()])
+        if caller.reports.has_room_for(native.len() + size(call)) {
+            let call = Box::new(call.clone());
+            return Ok(vec![ToolCalled { no, launch, native, call, cursor }.into()]);
+        }
+        let refused = Rejected::ReportBudget { launch };
+        if cursor.is_none() {
+            return Err(refused);
+        }
+        if native.len() > MAX_NAME_REFUSED || caller.reports.count >= MAX_CALLS_REFUSED {
+            return Err(Rejected::Nothing);
+        }
+        // On the stream the agent waits for an answer: it is told why its call was not taken.
+        let mark = self.refuse_report(caller).unwrap_or_default();
+        let call = Box::new(task::Call::Unread { why: refused.to_string() });
+        let called = ToolCalled { no, launch, native, call, cursor };
+        Ok(mark.into_iter().chain([called.into()]).collect())
     }
 
     pub(super) fn answer_call(&self, no: u32, ok: bool, text: &str) -> Decision {
@@ -91,6 +111,7 @@ impl Session {
 
     pub(super) fn take_call(&mut self, e: &ToolCalled, at: Moment) {
         self.advance_cursor(Some(e.launch), e.cursor, at);
+        self.count_report(e.launch, e.native.len() + size(&e.call));
         self.calls.made = e.no;
         self.calls.kept.push(ToolCall {
             no: e.no,
@@ -126,6 +147,11 @@ impl Session {
             occasion: None,
         });
     }
+}
+
+/// How many bytes of the ledger a call takes.
+fn size(call: &task::Call) -> usize {
+    serde_json::to_string(call).map_or(0, |text| text.len())
 }
 
 fn clipped(text: &str) -> String {

@@ -51,6 +51,9 @@ impl Session {
         if !current || !launch.may_live() || self.attempt().is_sealed() {
             return Err(Rejected::Nothing);
         }
+        if by == Record::Hook && !launch.reports.has_room_for(thread.len()) {
+            return self.refuse_report(launch);
+        }
         let (id, cursor) = (launch.id, launch.cursor);
         let asks = launch.watch.shows() == Some(Said::Asks);
         let settled = self.went_on(launch).filter(|_| !asks);
@@ -66,6 +69,9 @@ impl Session {
     pub(super) fn move_on(&mut self, e: &ThreadMoved, at: Moment) {
         let cursor = self.launch(e.launch).map(|launch| launch.cursor).unwrap_or_default();
         self.heard(e.launch, at, cursor);
+        if e.by == Record::Hook {
+            self.count_report(e.launch, e.to.len());
+        }
         self.thread = Some(e.to.clone());
         (self.context, self.progress, self.compacting) = (None, None, None);
         for launch in &mut self.launches {

@@ -106,11 +106,7 @@ impl Session {
             Command::RecordForged { effect, moved_to } => {
                 one(RecordForged { effect: effect.clone(), moved_to: moved_to.clone() })
             }
-            Command::ReportRefused { launch } => {
-                let launch = self.known(*launch)?;
-                let Reports { count: reports, bytes, refused } = launch.reports;
-                if_new(!refused, ReportsRefused { launch: launch.id, reports, bytes })
-            }
+            Command::ReportRefused { launch } => self.refuse_report(self.known(*launch)?),
             Command::SnapshotTaken { .. }
             | Command::SnapshotFailed { .. }
             | Command::CheckFinished { .. } => self.decide_evidence(command),
@@ -275,11 +271,14 @@ impl Session {
                 let new = !self.warnings.contains(&text) && self.warnings.len() < MAX_WARNINGS;
                 if_new(new, AgentWarned { launch: id, text, cursor })
             }
-            Signal::Said(testimony) => self.report(Reporter::Launch(id), &testimony, Some(cursor)),
+            Signal::Said(testimony) => self.said(id, &testimony, cursor),
             Signal::Told { kind, text, result } => {
                 let standing = self.standing_of_result(id);
                 let claim = Testimony::Claim { kind, text };
-                let mut events = self.report(Reporter::Launch(id), &claim, Some(cursor))?;
+                let mut events = self.said(id, &claim, cursor)?;
+                if let [Event::ReportsRefused(_)] = events.as_slice() {
+                    return Ok(events);
+                }
                 events.push(ResultTold { launch: id, result, standing, cursor }.into());
                 Ok(events)
             }
@@ -335,8 +334,9 @@ impl Session {
             Reporter::Dropped(_) => ClaimSource::DropBox,
             Reporter::Operator => ClaimSource::Operator,
         };
-        // What is said on the stream is bounded with the rest of the output.
-        if let (Some(launch), None) = (launch, cursor)
+        let counts = cursor.is_none() || !matches!(testimony, Testimony::Progress(_));
+        if counts
+            && let Some(launch) = launch
             && !self.known(launch)?.reports.has_room_for(testimony.len())
         {
             return Err(Rejected::ReportBudget { launch });
@@ -351,6 +351,20 @@ impl Session {
             }
             Testimony::Progress(progress) => self.progressed(launch, progress, cursor),
         }
+    }
+
+    /// Takes a report on the stream. One beyond the budget leaves its mark and moves nothing else.
+    fn said(&self, id: LaunchId, testimony: &Testimony, cursor: Cursor) -> Decision {
+        match self.report(Reporter::Launch(id), testimony, Some(cursor)) {
+            Err(Rejected::ReportBudget { launch }) => self.refuse_report(self.known(launch)?),
+            decided => decided,
+        }
+    }
+
+    /// Marks a launch that has used up its budget of reports, once.
+    pub(super) fn refuse_report(&self, launch: &Launch) -> Decision {
+        let Reports { count: reports, bytes, refused } = launch.reports;
+        if_new(!refused, ReportsRefused { launch: launch.id, reports, bytes })
     }
 
     /// Records how far the work is. What an older launch says of it means nothing any more.

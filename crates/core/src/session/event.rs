@@ -112,7 +112,15 @@ events! {
     TreeGone = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }
 
     /// The agent's own record says so, at this place in it.
-    SignalRecorded = "signal.recorded", 1 { launch: LaunchId, by: Record, place: u64, said: Said }
+    SignalRecorded = "signal.recorded", 1 {
+        launch: LaunchId,
+        by: Record,
+        place: u64,
+        said: Said,
+        /// How long the events are that follow from a hook.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        bytes: u64,
+    }
     /// The agent's terminal lets guess so.
     SignalHinted = "signal.hinted", 1 { launch: LaunchId, by: Glimpse, place: u64, said: Said }
 
@@ -190,4 +198,8 @@ events! {
     AgentReplaced = "agent.replaced", 1 { from: String, to: String }
 
     HookFinished = "hook.finished", 1 { key: HookKey, end: HookEnd }
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }

@@ -18,7 +18,7 @@ use super::{
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
     },
-    watch::{Said, Seen, Typed},
+    watch::{Record, Said, Seen, Typed},
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, jitter_of},
@@ -167,6 +167,9 @@ impl Session {
             | Event::ContextCompacted(_)
             | Event::ContextKept(_) => self.apply_stream(at, event),
             Event::SignalRecorded(e) => {
+                if e.by == Record::Hook {
+                    self.count_report(e.launch, usize::try_from(e.bytes).unwrap_or(usize::MAX));
+                }
                 let seen = Seen { said: e.said, place: e.place, at };
                 self.on_launch(e.launch, |launch| {
                     launch.watch.note(e.by, seen);
@@ -380,7 +383,10 @@ impl Session {
                 }
             }
             Event::ProgressTold(e) => {
-                self.count_report(Some(e.launch), e.cursor, 0);
+                // On the stream there is at most one a second.
+                if e.cursor.is_none() {
+                    self.count_report(e.launch, 0);
+                }
                 self.heard(e.launch, at, e.cursor.unwrap_or_default());
                 self.progress = Some(e.progress);
             }
@@ -413,7 +419,9 @@ impl Session {
         match event {
             Event::ClaimMade(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
-                self.count_report(e.launch, e.cursor, e.text.as_deref().map_or(0, str::len));
+                if let Some(launch) = e.launch {
+                    self.count_report(launch, e.text.as_deref().map_or(0, str::len));
+                }
                 let claim = Claim {
                     kind: e.kind,
                     source: e.source,
@@ -425,7 +433,9 @@ impl Session {
             }
             Event::FactTold(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
-                self.count_report(e.launch, e.cursor, e.value.len());
+                if let Some(launch) = e.launch {
+                    self.count_report(launch, e.value.len());
+                }
                 if e.standing == Standing::Applied {
                     let value = shortened(&e.value, MAX_TEXT_KEPT);
                     push_bounded(&mut self.facts, Fact { kind: e.fact, value, at }, MAX_FACTS_KEPT);
@@ -696,11 +706,9 @@ impl Session {
         }
     }
 
-    /// Counts a report against the budget of its launch. What is said on the stream has a cursor and does not count.
-    fn count_report(&mut self, launch: Option<LaunchId>, cursor: Option<Cursor>, bytes: usize) {
-        if let (Some(launch), None) = (launch, cursor) {
-            self.on_launch(launch, |launch| launch.reports.add(bytes));
-        }
+    /// Counts a report against the budget of its launch.
+    pub(super) fn count_report(&mut self, launch: LaunchId, bytes: usize) {
+        self.on_launch(launch, |launch| launch.reports.add(bytes));
     }
 
     fn take_claim(&mut self, claim: Claim, standing: Standing, at: Moment) {

@@ -366,7 +366,15 @@ impl Session {
             return Err(Rejected::Nothing);
         }
         let then = self.follows_from(launch, what);
-        let seen = SignalRecorded { launch: id, by, place, said: what.said() };
+        let bytes = match by {
+            // A hook is a report: whatever runs below the agent can make one.
+            Record::Hook => then.iter().map(|event| event.encode().len()).sum(),
+            Record::Rollout => 0,
+        };
+        if by == Record::Hook && !then.is_empty() && !launch.reports.has_room_for(bytes) {
+            return self.refuse_report(launch);
+        }
+        let seen = SignalRecorded { launch: id, by, place, said: what.said(), bytes: bytes as u64 };
         // Of a hook nothing has to be kept but what came of it, or what is waited for.
         let awaited = *what == Recorded::WentOn && launch.watch.approved.is_some();
         match then.is_empty() && by == Record::Hook && !awaited {

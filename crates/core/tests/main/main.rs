@@ -1,6 +1,7 @@
 //! Tests of the pure domain through its public surface.
 
 mod adoptions;
+mod budget;
 mod calls;
 mod contract;
 mod control;

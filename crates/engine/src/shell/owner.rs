@@ -635,6 +635,10 @@ impl Owner {
                             "the call is of a process that works no longer, or was made before";
                         Err(ApiError::new(Code::Refused, message).next("provost status"))
                     }
+                    Some(Err(why @ Rejected::ReportBudget { launch })) => {
+                        drop(turn.command(id, &Command::ReportRefused { launch }, actor));
+                        Err(refused(&why, id))
+                    }
                     Some(Err(why)) => Err(refused(&why, id)),
                     Some(Ok(Outcome { ok, text })) => {
                         Ok(json!({"ok": true, "id": id, "taken": ok, "answer": text}).to_string())

@@ -4,6 +4,7 @@ use std::{io, path::Path, process::ExitCode, time::Duration};
 
 use clap::Args;
 use provost_api::{ApiError, Code};
+use provost_sys::agent_file;
 use serde_json::json;
 
 use super::{input, run};
@@ -11,6 +12,9 @@ use crate::{cli::Outcome, clock, context::Context, target, ui};
 
 /// A card that is not there so long after the outcome will not come.
 const WRITTEN_WITHIN_MS: i64 = 10_000;
+
+/// The longest card that is read.
+const MAX_CARD: u64 = 256 << 20;
 
 /// Between two looks for it.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -63,7 +67,7 @@ pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
 fn written(path: &Path, sealed_at: i64) -> io::Result<String> {
     let until = sealed_at.saturating_add(WRITTEN_WITHIN_MS);
     loop {
-        match std::fs::read_to_string(path) {
+        match agent_file::read_text(path, MAX_CARD).map_err(io::Error::from) {
             Err(why) if why.kind() == io::ErrorKind::NotFound && clock::now_ms() < until => {
                 clock::pause(PAUSE);
             }

@@ -17,12 +17,15 @@ use std::{
 };
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use tokio::net::{
-    UnixListener,
-    unix::{SocketAddr, pipe},
+use tokio::{
+    net::{
+        UnixListener,
+        unix::{SocketAddr, pipe},
+    },
+    sync::mpsc,
 };
 
-use super::timed_stream::{Connections, TimedStream};
+use super::timed_stream::{Arrival, Connections, TimedStream};
 
 /// How many bytes of the kernel's news are read at once. What they say does not matter: it is looked.
 const NEWS: usize = 4 << 10;
@@ -39,6 +42,7 @@ pub(crate) struct Door {
     /// Without it (a user may watch only so many directories) a name that is taken away stays away.
     watch: Option<pipe::Receiver>,
     connections: Connections,
+    arrivals: Option<mpsc::UnboundedSender<Arrival>>,
 }
 
 /// One file, under whatever name. The number of ours is not given to another while we listen.
@@ -64,7 +68,14 @@ impl Door {
         }
         let (listener, own) = bind(socket)?;
         let connections = Connections::default();
-        Ok(Door { socket: socket.to_owned(), listener, own, watch, connections })
+        Ok(Door { socket: socket.to_owned(), listener, own, watch, connections, arrivals: None })
+    }
+
+    /// The connections that are accepted from now on, each to be charged to its account.
+    pub(crate) fn arrivals(&mut self) -> mpsc::UnboundedReceiver<Arrival> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.arrivals = Some(sender);
+        receiver
     }
 
     fn is_named(&self) -> bool {
@@ -98,15 +109,22 @@ impl axum::serve::Listener for Door {
 
     async fn accept(&mut self) -> (TimedStream, SocketAddr) {
         loop {
+            let Door { connections, listener, watch, arrivals, .. } = &mut *self;
+            let accept = async {
+                connections.room().await;
+                axum::serve::Listener::accept(listener).await
+            };
             tokio::select! {
-                (stream, address) = axum::serve::Listener::accept(&mut self.listener) => {
-                    // One too many is closed at once.
-                    match self.connections.take(stream) {
-                        Some(stream) => return (stream, address),
-                        None => continue,
+                (stream, address) = accept => {
+                    // One too many of a process is closed at once.
+                    let Some(stream) = connections.take(stream) else { continue };
+                    if let Some((arrivals, arrival)) = arrivals.as_ref().zip(stream.arrival()) {
+                        // No receiver: the daemon is leaving.
+                        arrivals.send(arrival).ok();
                     }
+                    return (stream, address);
                 }
-                () = news(self.watch.as_ref()) => {}
+                () = news(watch.as_ref()) => {}
             }
             self.keep_the_name();
         }

@@ -9,6 +9,7 @@ use std::{
     path::Path,
 };
 
+use provost_sys::agent_file;
 use serde::{Deserialize, Serialize};
 
 /// The record's file in the log directory.
@@ -16,6 +17,9 @@ const FILE: &str = "starts.jsonl";
 
 /// A longer record is cut to its newest half: what matters are the last minutes.
 const MAX_BYTES: usize = 64 << 10;
+
+/// As much is read of it: a few lines may be added at once before it is cut.
+const MAX_READ: u64 = 1 << 20;
 
 /// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +50,7 @@ pub(crate) fn note(log_dir: &Path, what: What) {
 
 /// Reads the record, oldest first. What cannot be read says nothing.
 pub(crate) fn read(log_dir: &Path) -> Vec<Entry> {
-    let text = fs::read_to_string(log_dir.join(FILE)).unwrap_or_default();
+    let text = agent_file::read_text(&log_dir.join(FILE), MAX_READ).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -76,7 +80,7 @@ fn append(path: &Path, entry: &Entry) -> io::Result<()> {
 }
 
 fn shorten(path: &Path) -> io::Result<()> {
-    let bytes = fs::read(path).unwrap_or_default();
+    let bytes = agent_file::read(path, MAX_READ).unwrap_or_default();
     if bytes.len() <= MAX_BYTES {
         return Ok(());
     }

@@ -14,6 +14,7 @@ use provost_engine::{
 };
 use provost_git::Git;
 use provost_ledger::{Durability, OpenError, OpenOptions as LedgerOptions, SqliteLedger};
+use provost_sys::agent_file;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -239,7 +240,7 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
 
 /// Reads the key that tokens are derived from, or makes it.
 fn key(path: &Path) -> io::Result<[u8; 32]> {
-    match fs::read(path) {
+    match agent_file::read(path, crate::home::MAX_KEY).map_err(io::Error::from) {
         Ok(bytes) => {
             bytes.try_into().map_err(|_| io::Error::other("the key file has not 32 bytes"))
         }

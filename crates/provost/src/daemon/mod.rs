@@ -7,6 +7,7 @@ pub(crate) mod keeper;
 mod life;
 mod orphans;
 pub(crate) mod peer;
+mod quota;
 mod routes;
 mod server;
 mod sse;

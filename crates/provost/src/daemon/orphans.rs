@@ -55,6 +55,7 @@ impl Orphans {
             self.due = Some(soon());
             return;
         };
+        let before = self.zombies.seen.len();
         let found = found.into_iter().filter(|zombie| !self.holders.has_child(zombie.pid));
         for zombie in self.zombies.look(found.collect()) {
             if let Some(pid) = i32::try_from(zombie.pid).ok().and_then(Pid::from_raw) {
@@ -62,7 +63,9 @@ impl Orphans {
                 waitpid(Some(pid), WaitOptions::NOHANG).ok();
             }
         }
-        self.due = (!self.zombies.seen.is_empty()).then(soon);
+        // One look may miss a zombie that the last one found.
+        let missed = before > 0 && self.zombies.seen.is_empty();
+        self.due = (missed || !self.zombies.seen.is_empty()).then(soon);
     }
 }
 
@@ -96,9 +99,8 @@ impl Zombies {
 }
 
 fn zombies() -> std::io::Result<Vec<Zombie>> {
-    let own = std::process::id();
-    let children = ProcStat::all()?.into_values().filter(|stat| stat.ppid == own);
-    Ok(children
+    Ok(ProcStat::children()?
+        .into_values()
         .filter(|stat| !stat.is_living())
         .map(|stat| Zombie { pid: stat.pid, start_time: stat.start_time })
         .collect())

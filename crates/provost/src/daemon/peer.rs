@@ -7,9 +7,8 @@ use provost_core::ids::LaunchId;
 use provost_engine::shell::{Home, World};
 use provost_holder::{Identity, Looked, launch_dir, look};
 use provost_sys::{
-    origin::{Boundary, Origin, same_place},
-    peer::{self, Peer as Pinned},
-    register::Register,
+    origin::{Origin, same_place},
+    peer,
 };
 use serde::Deserialize;
 
@@ -37,17 +36,6 @@ pub(crate) struct Live {
 }
 
 impl Peer {
-    /// Decides by where the peer comes from. A process that cannot be identified has no rights.
-    pub(crate) fn of(
-        pinned: &Pinned,
-        boundary: &Boundary,
-        register: &Register,
-        known: &Known<'_>,
-    ) -> Result<Peer, ApiError> {
-        let origin = boundary.judge(pinned, register).map_err(|why| unidentified(&why))?;
-        known.peer(origin).map_err(|why| unidentified(&why))
-    }
-
     pub(crate) fn actor(&self) -> String {
         match self {
             Peer::Operator => "operator".to_owned(),
@@ -117,13 +105,14 @@ pub(crate) struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn peer(&self, origin: Origin) -> Result<Peer, launch_dir::Error> {
+    /// Decides by where the peer comes from.
+    pub(crate) fn peer(&self, origin: Origin) -> Result<Peer, launch_dir::Error> {
         Ok(match origin {
             Origin::Operator => Peer::Operator,
             Origin::Daemon | Origin::Helper => Peer::Ours,
             Origin::Unproven { key } => Peer::Unproven(key),
             Origin::Marked { key } => marked(key),
-            Origin::Held { dir, holder } => match self.launch(&holder)? {
+            Origin::Held { dir, holder, outermost: _ } => match self.launch(&holder)? {
                 Some(launch) => Peer::Launch(launch),
                 None => self.stray(&dir),
             },

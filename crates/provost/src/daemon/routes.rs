@@ -149,7 +149,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .fallback(nothing)
         .method_not_allowed_fallback(nothing)
         .layer(DefaultBodyLimit::max(MAX_REQUEST))
-        .layer(axum::middleware::from_fn(super::server::only_for_this_user))
+        .layer(axum::middleware::from_fn_with_state(daemon.clone(), super::server::admit))
         .with_state(daemon)
 }
 
@@ -238,7 +238,11 @@ struct ListQuery {
 /// How many sessions are listed besides the live ones, unless told otherwise.
 const LISTED: usize = 50;
 
-async fn list(State(daemon): State<Daemon>, Wanted(query): Wanted<ListQuery>) -> Answer {
+async fn list(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    Wanted(query): Wanted<ListQuery>,
+) -> Answer {
     let all = query.all == Some(1);
     let extent = match query.limit {
         _ if all => Extent::All,
@@ -248,7 +252,7 @@ async fn list(State(daemon): State<Daemon>, Wanted(query): Wanted<ListQuery>) ->
     let ListQuery { role, state, project, .. } = query;
     let listing = Listing { role, state, project, extent };
     if all {
-        return Ok(raw(daemon.stream_all(listing).await?));
+        return Ok(raw(daemon.stream_all(&caller, listing).await?));
     }
     let text = daemon.handle.ask(Ask::List(listing), "operator", None).await?;
     Ok(raw(Body::from(text)))
@@ -533,6 +537,7 @@ struct EventQuery {
 
 async fn events(
     State(daemon): State<Daemon>,
+    caller: Caller,
     headers: HeaderMap,
     Wanted(query): Wanted<EventQuery>,
 ) -> Answer {
@@ -552,21 +557,22 @@ async fn events(
         (..) => return Err(bad("name a session, a run or a task, one of them").into()),
     };
     let wanted = sse::Wanted { after: last.or(query.since).unwrap_or(0), of };
-    let ledger = daemon.world.home.ledger();
     if query.follow == Some(1) {
-        let (body, pump) = sse::follow(&daemon.handle, ledger, wanted);
+        let (body, pump) = sse::follow(&daemon, &caller, wanted);
         daemon.own(pump);
         return Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response());
     }
-    let limit = query.limit.unwrap_or(1_000).min(100_000);
-    let turn = daemon.read_turn().await?;
+    let limit = sse::Page { rows: query.limit.unwrap_or(1_000).min(100_000), bytes: sse::ANSWER };
+    let ledger = daemon.world.home.ledger();
+    let turn = daemon.read_turn(&caller).await?;
     let read = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         sse::read(&ledger, &wanted, limit)
     })
     .await;
-    let (rows, last) = read.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
-    Ok(Json(json!({"ok": true, "events": rows, "last": last})).into_response())
+    let found = read.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
+    let (last, more) = (found.last, found.is_full);
+    Ok(Json(json!({"ok": true, "events": found.rows, "last": last, "more": more})).into_response())
 }
 
 #[derive(Debug, Deserialize)]

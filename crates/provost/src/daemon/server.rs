@@ -8,7 +8,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes},
-    extract::{ConnectInfo, FromRequestParts, Request, connect_info::Connected},
+    extract::{ConnectInfo, FromRequestParts, Request, State, connect_info::Connected},
     http::request::Parts,
     middleware::Next,
     response::Response,
@@ -19,11 +19,12 @@ use provost_core::ids::{LaunchId, SessionId};
 use provost_engine::shell::{Ask, Handle, Listing, World};
 use provost_ledger::SqliteReader;
 use provost_sys::{
-    origin::Boundary,
+    origin::{Account, Boundary, Origin},
     peer::{Peer as Pinned, Pinning},
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    net::UnixStream,
+    sync::{OnceCell, mpsc},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -31,7 +32,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     door::Door,
     peer::{self, Known, Live, Peer},
+    quota::{self, Charged, Quotas, ReadTurn},
     routes::{self, Refusal},
+    timed_stream::Arrival,
 };
 
 /// What every route has at hand.
@@ -42,15 +45,8 @@ pub(crate) struct Daemon {
     pub(crate) stop: CancellationToken,
     boundary: Arc<Boundary>,
     tasks: Arc<Mutex<JoinSet<()>>>,
-    reads: Arc<Semaphore>,
+    quotas: Quotas,
 }
-
-/// How many reads of the ledger run at once. They share the runtime's blocking threads with changes, which need the
-/// others.
-const READS: usize = 16;
-
-/// How long a read waits for its turn.
-const READ_TURN: Duration = Duration::from_secs(10);
 
 /// How long sending a listing may take.
 const LISTING_TIME: Duration = Duration::from_secs(300);
@@ -61,10 +57,7 @@ pub(crate) struct Connection(Result<Caller, Arc<provost_sys::peer::Error>>);
 
 impl Connected<IncomingStream<'_, Door>> for Connection {
     fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
-        let pinned = Pinned::pin(stream.io().get_ref(), pinning());
-        let caller =
-            pinned.map(|pinned| Caller { pinned: Arc::new(pinned), known: Arc::default() });
-        Connection(caller.map_err(Arc::new))
+        stream.io().peer().clone()
     }
 }
 
@@ -84,11 +77,30 @@ pub(super) fn pinning() -> Pinning {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pinned: Arc<Pinned>,
+    /// Where the process comes from, if that stays true for as long as it runs.
+    origin: Arc<OnceLock<Origin>>,
     /// Who the process was proved to be, which stays true for as long as it runs.
     known: Arc<OnceLock<Peer>>,
+    /// What the connection is charged to; none if its account has too many.
+    charged: Arc<OnceCell<Option<Charged>>>,
 }
 
 impl Connection {
+    pub(super) fn pin(stream: &UnixStream) -> Connection {
+        let caller = Pinned::pin(stream, pinning()).map(|pinned| Caller {
+            pinned: Arc::new(pinned),
+            origin: Arc::default(),
+            known: Arc::default(),
+            charged: Arc::default(),
+        });
+        Connection(caller.map_err(Arc::new))
+    }
+
+    /// The caller, whether or not it still runs.
+    pub(super) fn pinned(&self) -> Option<&Caller> {
+        self.0.as_ref().ok()
+    }
+
     /// The caller, if it may ask anything at all and is still the process that connected.
     fn caller(&self) -> Result<&Caller, ApiError> {
         let caller = self.0.as_ref().map_err(|why| peer::refused(why))?;
@@ -107,36 +119,56 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Refuses every request of another user, and of a process that has ended since it connected: reads too.
-pub(super) async fn only_for_this_user(_: Caller, request: Request, next: Next) -> Response {
-    next.run(request).await
+/// Refuses every request of another user, and of a process that has ended since it connected: reads too. A request of a
+/// launch waits for its turn.
+pub(super) async fn admit(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let turn = daemon.charged(&caller).await?.request().await?;
+    Ok(next.run(request).await.map(|answer| turn.until_sent(answer)))
 }
 
 impl Daemon {
     pub(crate) fn new(handle: Handle, world: World) -> Daemon {
         let boundary = Arc::new(world.home.boundary(pinning()));
-        let reads = Arc::new(Semaphore::new(READS));
         let stop = CancellationToken::new();
-        Daemon { handle, world, stop, boundary, tasks: Arc::default(), reads }
+        Daemon { handle, world, stop, boundary, tasks: Arc::default(), quotas: Quotas::default() }
     }
 
-    /// Waits for the turn to read the ledger. It lasts until the permit is dropped.
-    pub(crate) async fn read_turn(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let turn = Arc::clone(&self.reads).acquire_owned();
-        match tokio::time::timeout(READ_TURN, turn).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => {
-                let message = format!(
-                    "{READS} reads are under way, and none ended within {} s; try again",
-                    READ_TURN.as_secs()
-                );
-                Err(ApiError::new(Code::Refused, message).next("provost daemon status"))
-            }
+    /// Waits for the caller's turn to read the ledger.
+    pub(crate) async fn read_turn(&self, caller: &Caller) -> Result<ReadTurn, ApiError> {
+        self.quotas.read(self.charged(caller).await?).await
+    }
+
+    /// What the caller's connection is charged to.
+    async fn charged<'a>(&self, caller: &'a Caller) -> Result<&'a Charged, ApiError> {
+        let charge = || async {
+            // A process that cannot be judged has no rights, and no share of its own.
+            let origin = self.origin(caller).await;
+            self.quotas.charge(origin.map_or(Account::Other, |origin| origin.account()))
+        };
+        caller.charged.get_or_init(charge).await.as_ref().ok_or_else(quota::too_many)
+    }
+
+    /// Charges connections to their accounts as they arrive, and cuts off those of an account that has too many: it may
+    /// never send a request.
+    async fn charge_all(self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
+        while let Some(arrival) = arrivals.recv().await {
+            let daemon = self.clone();
+            self.own(async move {
+                if daemon.charged(&arrival.caller).await.is_err() {
+                    arrival.cut_off();
+                }
+            });
         }
     }
 
     /// Serves the socket until the daemon is asked to stop.
-    pub(crate) async fn serve(self, door: Door) -> std::io::Result<()> {
+    pub(crate) async fn serve(self, mut door: Door) -> std::io::Result<()> {
+        self.own(self.clone().charge_all(door.arrivals()));
         let (stop, tasks) = (self.stop.clone().cancelled_owned(), Arc::clone(&self.tasks));
         let service = routes::router(self).into_make_service_with_connect_info::<Connection>();
         let result = axum::serve(door, service).with_graceful_shutdown(stop).await;
@@ -162,30 +194,50 @@ impl Daemon {
         if let Some(known) = caller.known.get() {
             return Ok(known.clone());
         }
-        let internal = |why: &dyn std::fmt::Display| ApiError::new(Code::Internal, why.to_string());
-        let live = self.handle.ask_json(Ask::Live).await?;
-        let live: Vec<Live> = serde_json::from_value(live).map_err(|why| internal(&why))?;
-        let (daemon, pinned) = (self.clone(), Arc::clone(&caller.pinned));
-        let judge = move || {
-            let known = Known { home: &daemon.world.home, live: &live };
-            let register = daemon.world.holders.register();
-            let peer = Peer::of(&pinned, &daemon.boundary, &register, &known)?;
-            let Peer::Unproven(_) = peer else { return Ok(peer) };
-            // A holder may have ended in order just now.
-            let later = daemon.world.holders.register();
-            if later == register {
-                return Ok(peer);
-            }
-            Peer::of(&pinned, &daemon.boundary, &later, &known)
+        let origin = self.origin(caller).await?;
+        let peer = if origin == Origin::Operator {
+            Peer::Operator
+        } else {
+            let live = self.handle.ask_json(Ask::Live).await?;
+            let live: Vec<Live> = serde_json::from_value(live).map_err(internal)?;
+            let home = self.world.home.clone();
+            let find = move || Known { home: &home, live: &live }.peer(origin);
+            let found = tokio::task::spawn_blocking(find).await.map_err(internal)?;
+            found.map_err(|why| peer::unidentified(&why))?
         };
-        let found = tokio::task::spawn_blocking(judge).await;
-        let peer = found.map_err(|why| internal(&why))??;
         match peer {
             // Two requests that come at once prove the same.
             Peer::Operator | Peer::Launch(_) => drop(caller.known.set(peer.clone())),
             Peer::Stray(_) | Peer::Held(_) | Peer::Ours | Peer::Unproven(_) => {}
         }
         Ok(peer)
+    }
+
+    /// Decides where the caller comes from.
+    async fn origin(&self, caller: &Caller) -> Result<Origin, ApiError> {
+        if let Some(origin) = caller.origin.get() {
+            return Ok(origin.clone());
+        }
+        let (daemon, pinned) = (self.clone(), Arc::clone(&caller.pinned));
+        let judge = move || {
+            let register = daemon.world.holders.register();
+            let origin = daemon.boundary.judge(&pinned, &register)?;
+            let Origin::Unproven { .. } = origin else { return Ok(origin) };
+            // A holder may have ended in order just now.
+            let later = daemon.world.holders.register();
+            if later == register {
+                return Ok(origin);
+            }
+            daemon.boundary.judge(&pinned, &later)
+        };
+        let judged = tokio::task::spawn_blocking(judge).await.map_err(internal)?;
+        let origin = judged.map_err(|why: provost_sys::peer::Error| peer::unidentified(&why))?;
+        match origin {
+            // Two requests that come at once prove the same.
+            Origin::Operator | Origin::Held { .. } => drop(caller.origin.set(origin.clone())),
+            Origin::Daemon | Origin::Marked { .. } | Origin::Helper | Origin::Unproven { .. } => {}
+        }
+        Ok(origin)
     }
 
     /// Tells the holders of a session that their limit was raised.
@@ -210,8 +262,12 @@ impl Daemon {
     }
 
     /// Streams every session, without holding up the engine and in constant memory.
-    pub(crate) async fn stream_all(&self, listing: Listing) -> Result<Body, ApiError> {
-        let turn = self.read_turn().await?;
+    pub(crate) async fn stream_all(
+        &self,
+        caller: &Caller,
+        listing: Listing,
+    ) -> Result<Body, ApiError> {
+        let turn = self.read_turn(caller).await?;
         let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(2);
         let ledger = self.world.home.ledger();
         self.own(async move {
@@ -223,6 +279,10 @@ impl Daemon {
         });
         Ok(Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)))
     }
+}
+
+fn internal(why: impl std::fmt::Display) -> ApiError {
+    ApiError::new(Code::Internal, why.to_string())
 }
 
 /// How many bytes of a listing are sent at once.

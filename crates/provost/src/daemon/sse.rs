@@ -1,21 +1,35 @@
 //! The stream of events: from any sequence number on, none missed and none repeated.
+//!
+//! A reader that does not read costs a stated number of bytes: [`UNREAD`] wait for it, and the rest stays in the ledger.
+//! Its connection is closed after a while, and it resumes with the number of the last event that it has.
 
-use std::{
-    convert::Infallible,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 
 use axum::body::{Body, Bytes};
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::ids::{RunId, SessionId};
-use provost_engine::shell::{Handle, Published};
+use provost_engine::shell::Published;
 use provost_ledger::{ReadLedger, SqliteReader};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
 
-/// How many events are read from the ledger at once.
-const PAGE: usize = 100;
+use super::server::{Caller, Daemon};
+
+/// How much is read from the ledger at once, at least one event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    pub(crate) rows: usize,
+    /// Of the events' data.
+    pub(crate) bytes: usize,
+}
+
+/// How many bytes of events one answer has; `last` of the answer says where the next one begins.
+pub(crate) const ANSWER: usize = 16 << 20;
+
+/// How many bytes of events may wait for one follower to read them.
+const UNREAD: usize = 1 << 20;
+
+/// What is read at once for a follower.
+const PAGE: Page = Page { rows: 100, bytes: UNREAD };
 
 /// How often a line is sent on a quiet stream, so that a client that went away is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -53,113 +67,152 @@ fn belongs(run: RunId, SessionId(id): SessionId) -> bool {
     no == 0 || u32::try_from(no).is_ok_and(|no| run.session(no).0 == id)
 }
 
-/// Reads recorded events, oldest first. Gives the last sequence number that was looked at.
-pub(crate) fn read(
-    ledger: &Path,
-    wanted: &Wanted,
-    limit: usize,
-) -> Result<(Vec<EventRow>, u64), ApiError> {
+/// Events of the ledger.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) rows: Vec<EventRow>,
+    /// The last sequence number that was looked at.
+    pub(crate) last: u64,
+    /// Whether there may be more.
+    pub(crate) is_full: bool,
+}
+
+/// Reads recorded events, oldest first.
+pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, ApiError> {
     let told = |why: String| {
         ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
             .next("provost ledger verify")
     };
     let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
-    let (mut rows, mut last) = (Vec::new(), wanted.after);
+    let (mut rows, mut last, mut bytes) = (Vec::new(), wanted.after, 0);
     let read = reader.for_each_record(wanted.after, &mut |record| {
         last = record.seq;
-        let row = provost_engine::shell::event_row(&record.to_owned());
+        let record = record.to_owned();
+        let row = provost_engine::shell::event_row(&record);
         if wanted.takes(&row) {
+            bytes += record.data.len();
             rows.push(row);
         }
-        match rows.len() < limit {
-            true => std::ops::ControlFlow::Continue(()),
-            false => std::ops::ControlFlow::Break(()),
+        if rows.len() < page.rows && bytes < page.bytes {
+            std::ops::ControlFlow::Continue(())
+        } else {
+            std::ops::ControlFlow::Break(())
         }
     });
     read.map_err(|why| told(why.to_string()))?;
-    Ok((rows, last))
+    let is_full = rows.len() >= page.rows || bytes >= page.bytes;
+    Ok(Found { rows, last, is_full })
 }
 
 /// Follows the ledger from `wanted.after` on.
 pub(crate) fn follow(
-    handle: &Handle,
-    ledger: PathBuf,
+    daemon: &Daemon,
+    caller: &Caller,
     wanted: Wanted,
 ) -> (Body, impl Future<Output = ()> + use<>) {
     // Subscribed before the ledger is read, so that nothing falls between the two.
-    let live = handle.subscribe();
-    let (sender, receiver) = mpsc::channel::<Bytes>(8);
+    let live = daemon.handle.subscribe();
+    let (outbox, receiver) = outbox();
     let stream = tokio_stream::StreamExt::map(
-        tokio_stream::wrappers::ReceiverStream::new(receiver),
-        Ok::<Bytes, Infallible>,
+        tokio_stream::wrappers::UnboundedReceiverStream::new(receiver),
+        |unread: Unread| Ok::<Bytes, Infallible>(unread.bytes),
     );
-    (Body::from_stream(stream), pump(live, ledger, wanted, sender))
+    let follower = Follower { daemon: daemon.clone(), caller: caller.clone(), wanted, outbox };
+    (Body::from_stream(stream), follower.pump(live))
 }
 
-async fn pump(
-    mut live: broadcast::Receiver<Published>,
-    ledger: PathBuf,
-    mut wanted: Wanted,
-    sender: mpsc::Sender<Bytes>,
-) {
-    if catch_up(&ledger, &mut wanted, &sender).await.is_err() {
-        return;
-    }
-    loop {
-        let sent = tokio::select! {
-            rows = live.recv() => match rows {
-                Ok(rows) => send_new(&rows, &mut wanted, &sender).await,
-                Err(broadcast::error::RecvError::Lagged(_)) => catch_up(&ledger, &mut wanted, &sender).await,
-                Err(broadcast::error::RecvError::Closed) => return,
-            },
-            () = tokio::time::sleep(KEEP_ALIVE) => send(&sender, Bytes::from_static(b": keep-alive\n\n")).await,
-        };
-        if sent.is_err() {
-            return;
-        }
-    }
+/// What waits for a client to read it, up to [`UNREAD`] bytes.
+#[derive(Debug)]
+struct Outbox {
+    sender: mpsc::UnboundedSender<Unread>,
+    room: Arc<Semaphore>,
+}
+
+/// Bytes that wait, and their room, which is free when they are taken.
+#[derive(Debug)]
+struct Unread {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+fn outbox() -> (Outbox, mpsc::UnboundedReceiver<Unread>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    (Outbox { sender, room: Arc::new(Semaphore::new(UNREAD)) }, receiver)
 }
 
 /// The client went away.
+#[derive(Debug)]
 struct Gone;
 
-async fn catch_up(
-    ledger: &Path,
-    wanted: &mut Wanted,
-    sender: &mpsc::Sender<Bytes>,
-) -> Result<(), Gone> {
-    loop {
-        let (path, asked) = (ledger.to_owned(), wanted.clone());
-        let page = tokio::task::spawn_blocking(move || read(&path, &asked, PAGE)).await;
-        // A ledger that cannot be read ends the stream; the client asks again and is told why.
-        let Ok(Ok((rows, last))) = page else { return Err(Gone) };
-        let full = rows.len() == PAGE;
-        for row in &rows {
-            send(sender, message(row)).await?;
-        }
-        wanted.after = last.max(wanted.after);
-        if !full {
-            return Ok(());
-        }
+impl Outbox {
+    /// Waits for room. A message that is longer than all of it takes all.
+    async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
+        let needed = u32::try_from(bytes.len().min(UNREAD)).unwrap_or(u32::MAX);
+        let room = tokio::select! {
+            room = Arc::clone(&self.room).acquire_many_owned(needed) => room.map_err(|_| Gone)?,
+            () = self.sender.closed() => return Err(Gone),
+        };
+        self.sender.send(Unread { bytes, _room: room }).map_err(|_| Gone)
     }
 }
 
-async fn send_new(
-    rows: &Arc<Vec<EventRow>>,
-    wanted: &mut Wanted,
-    sender: &mpsc::Sender<Bytes>,
-) -> Result<(), Gone> {
-    for row in rows.iter() {
-        if wanted.takes(row) {
-            send(sender, message(row)).await?;
-        }
-        wanted.after = wanted.after.max(row.seq);
-    }
-    Ok(())
+/// A client that follows the ledger.
+struct Follower {
+    daemon: Daemon,
+    caller: Caller,
+    wanted: Wanted,
+    outbox: Outbox,
 }
 
-async fn send(sender: &mpsc::Sender<Bytes>, bytes: Bytes) -> Result<(), Gone> {
-    sender.send(bytes).await.map_err(|_| Gone)
+impl Follower {
+    async fn pump(mut self, mut live: broadcast::Receiver<Published>) {
+        let mut sent = self.catch_up().await;
+        while sent.is_ok() {
+            sent = tokio::select! {
+                rows = live.recv() => match rows {
+                    Ok(rows) => self.send_new(&rows).await,
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.catch_up().await,
+                    Err(broadcast::error::RecvError::Closed) => return,
+                },
+                () = tokio::time::sleep(KEEP_ALIVE) => {
+                    self.outbox.send(Bytes::from_static(b": keep-alive\n\n")).await
+                }
+                () = self.outbox.sender.closed() => return,
+            };
+        }
+    }
+
+    async fn catch_up(&mut self) -> Result<(), Gone> {
+        loop {
+            // A ledger that cannot be read ends the stream; the client asks again and is told why.
+            let turn = self.daemon.read_turn(&self.caller).await.map_err(|_| Gone)?;
+            let (path, asked) = (self.daemon.world.home.ledger(), self.wanted.clone());
+            let read = move || {
+                let _turn = turn;
+                read(&path, &asked, PAGE)
+            };
+            let Ok(Ok(found)) = tokio::task::spawn_blocking(read).await else {
+                return Err(Gone);
+            };
+            for row in &found.rows {
+                self.outbox.send(message(row)).await?;
+            }
+            self.wanted.after = found.last.max(self.wanted.after);
+            if !found.is_full {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn send_new(&mut self, rows: &[EventRow]) -> Result<(), Gone> {
+        for row in rows {
+            if self.wanted.takes(row) {
+                self.outbox.send(message(row)).await?;
+            }
+            self.wanted.after = self.wanted.after.max(row.seq);
+        }
+        Ok(())
+    }
 }
 
 fn message(row: &EventRow) -> Bytes {
@@ -170,6 +223,27 @@ fn message(row: &EventRow) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unread_bytes_of_a_follower_are_bounded() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (outbox, mut receiver) = outbox();
+            let long = Bytes::from(vec![b'x'; UNREAD + 1]);
+            outbox.send(long.clone()).await.unwrap();
+            let waiting = tokio::spawn(async move {
+                outbox.send(long).await?;
+                outbox.send(Bytes::from_static(b"y")).await
+            });
+            tokio::task::yield_now().await;
+            assert_eq!(receiver.len(), 1, "the second waits until the first is taken");
+            drop(receiver.recv().await.unwrap());
+            let second = receiver.recv().await.unwrap();
+            drop(receiver);
+            drop(second);
+            waiting.await.unwrap().unwrap_err();
+        });
+    }
 
     #[test]
     fn a_runs_events_are_its_own_and_its_sessions() {

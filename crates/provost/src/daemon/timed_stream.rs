@@ -3,17 +3,22 @@
 use std::{
     collections::BTreeMap,
     io,
+    os::fd::{AsFd, OwnedFd},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use rustix::process::{Resource, getrlimit};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::UnixStream,
+    sync::Notify,
     time::Sleep,
 };
+
+use super::server::{Caller, Connection};
 
 /// How long a peer may leave its answer unread before its connection is closed.
 const UNREAD_LIMIT: Duration = Duration::from_secs(30);
@@ -21,13 +26,25 @@ const UNREAD_LIMIT: Duration = Duration::from_secs(30);
 /// How many connections one process may hold.
 const PER_PROCESS: usize = 256;
 
-/// How many connections there may be at all.
+/// How many connections there may be at all, if there are twice as many descriptors.
 const AT_ONCE: usize = 4_096;
 
 /// The connections that are open, by the process that made them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Connections {
     open: Arc<Mutex<BTreeMap<i32, usize>>>,
+    /// How many there may be.
+    limit: usize,
+    /// Told when one is closed.
+    closed: Arc<Notify>,
+}
+
+impl Default for Connections {
+    fn default() -> Connections {
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let limit = usize::try_from(descriptors / 2).unwrap_or(AT_ONCE).min(AT_ONCE);
+        Connections { open: Arc::default(), limit, closed: Arc::default() }
+    }
 }
 
 /// One open connection of a process, counted until it is dropped.
@@ -38,27 +55,76 @@ struct Counted {
 }
 
 impl Connections {
-    /// Takes a connection, unless its process or all of them together hold too many.
+    /// Waits until there may be one more. Those of a launch that has too many are closed meanwhile.
+    pub(crate) async fn room(&self) {
+        loop {
+            // Before it is looked, so that what is closed in between is not missed.
+            let closed = self.closed.notified();
+            if self.lock().values().sum::<usize>() < self.limit {
+                return;
+            }
+            closed.await;
+        }
+    }
+
+    /// Takes a connection, unless its process holds too many.
     pub(crate) fn take(&self, stream: UnixStream) -> Option<TimedStream> {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).unwrap_or(0);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let (own, all) = (open.get(&pid).copied().unwrap_or(0), open.values().sum::<usize>());
-        if own >= PER_PROCESS || all >= AT_ONCE {
+        let mut open = self.lock();
+        let own = open.get(&pid).copied().unwrap_or(0);
+        if own >= PER_PROCESS {
             return None;
         }
         open.insert(pid, own + 1);
+        drop(open);
         let counted = Counted { connections: self.clone(), pid };
-        Some(TimedStream { inner: stream, limit: UNREAD_LIMIT, waiting: None, _counted: counted })
+        let peer = Connection::pin(&stream);
+        let (limit, waiting) = (unread_limit(), None);
+        Some(TimedStream { inner: stream, peer, limit, waiting, _counted: counted })
     }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(not(feature = "failpoints"))]
+fn unread_limit() -> Duration {
+    UNREAD_LIMIT
+}
+
+/// Tests shorten it.
+#[cfg(feature = "failpoints")]
+#[expect(clippy::disallowed_methods, reason = "a test's switch")]
+fn unread_limit() -> Duration {
+    let set = std::env::var("PROVOST_UNREAD_MS").ok().and_then(|text| text.parse().ok());
+    set.map_or(UNREAD_LIMIT, Duration::from_millis)
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut open = self.connections.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.connections.lock();
         match open.get_mut(&self.pid) {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(open.remove(&self.pid)),
         }
+        drop(open);
+        self.connections.closed.notify_one();
+    }
+}
+
+/// A connection that was just accepted.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) caller: Caller,
+    socket: OwnedFd,
+}
+
+impl Arrival {
+    /// Closes the connection.
+    pub(crate) fn cut_off(self) {
+        // One that the peer has closed is closed.
+        rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
     }
 }
 
@@ -66,6 +132,7 @@ impl Drop for Counted {
 #[derive(Debug)]
 pub(crate) struct TimedStream {
     inner: UnixStream,
+    peer: Connection,
     limit: Duration,
     /// Set while a write waits for the peer.
     waiting: Option<Pin<Box<Sleep>>>,
@@ -73,9 +140,16 @@ pub(crate) struct TimedStream {
 }
 
 impl TimedStream {
-    /// The connection itself, to ask who is at its other end.
-    pub(crate) fn get_ref(&self) -> &UnixStream {
-        &self.inner
+    /// The process at the other end.
+    pub(crate) fn peer(&self) -> &Connection {
+        &self.peer
+    }
+
+    /// The connection, to be charged to an account. None if it is not served anyway, or there is no descriptor left.
+    pub(crate) fn arrival(&self) -> Option<Arrival> {
+        let caller = self.peer.pinned()?.clone();
+        let socket = self.inner.as_fd().try_clone_to_owned().ok()?;
+        Some(Arrival { caller, socket })
     }
 
     /// Ends a write that has waited too long.
@@ -178,6 +252,15 @@ mod tests {
             let (ours, _theirs) = UnixStream::pair().unwrap();
             assert!(connections.take(ours).is_some());
             drop(open);
+            let full = Connections { limit: 1, ..Connections::default() };
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            let only = full.take(ours).unwrap();
+            let waiting = full.clone();
+            let waiting = tokio::spawn(async move { waiting.room().await });
+            tokio::task::yield_now().await;
+            assert!(!waiting.is_finished());
+            drop(only);
+            waiting.await.unwrap();
             assert!(connections.open.lock().unwrap().is_empty());
         });
     }

@@ -231,3 +231,32 @@ fn f2_20_issues_are_read_from_the_remote_of_the_start() {
     let all = fs::read_to_string(&seen).unwrap();
     assert!(all.lines().all(|url| url == first), "{all}");
 }
+
+/// Git has kept refs in such tables since 2.45.
+#[test]
+fn reftable_repository_takes_a_worktree_session_with_a_check() {
+    let home = Home::new();
+    let repo = home.repo("work");
+    let version = repo.git(&["version"]);
+    let numbers = version.rsplit(' ').next().unwrap_or_default().split('.');
+    let numbers: Vec<u32> = numbers.map_while(|number| number.parse().ok()).collect();
+    if numbers.as_slice() < &[2, 45] {
+        return;
+    }
+    fs::remove_dir_all(repo.path().join(".git")).unwrap();
+    repo.git(&["init", "--quiet", "--initial-branch=main", "--ref-format=reftable"]);
+    repo.git(&["config", "user.name", "Sample Person"]);
+    repo.git(&["config", "user.email", "person@example.invalid"]);
+    repo.commit("Initial commit");
+    assert!(repo.path().join(".git/reftable").is_dir());
+    let trap = Trap { home, repo };
+    let flags = ["spawn", "--json", "--worktree", "--exit0-is-done", "--check", "test -e made"];
+    let args = [&flags[..], &["--", "sh", "-ec", "echo made > made"]].concat();
+    let spawned = trap.home.provost_in(trap.repo.path(), &args);
+    let id = spawned.ok().json()["id"].as_str().unwrap().to_owned();
+    let row = trap.home.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let branches = trap.repo.git(&["branch", "--list", "provost/*"]);
+    assert!(!branches.is_empty(), "the session has a branch: {row:#}");
+    trap.repo.git(&["fsck", "--strict"]);
+}

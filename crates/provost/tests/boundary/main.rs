@@ -7,6 +7,8 @@ mod forged_records;
 mod git_programs;
 mod held_changes;
 mod identity;
+mod pipes;
+mod quotas;
 mod stalls;
 mod trust;
 mod untrusted_input;

@@ -22,9 +22,9 @@ use rustix::{
 use serde_json::Value;
 
 /// How long a command may take while an agent misbehaves.
-const ANSWER: Duration = Duration::from_secs(20);
+pub(super) const ANSWER: Duration = Duration::from_secs(20);
 
-fn home() -> Home {
+pub(super) fn home() -> Home {
     let mut home = Home::new();
     home.set_env("PROVOST_SESSION_SETTLE", "150ms");
     home.set_env("PROVOST_SESSION_DRAIN", "300ms");
@@ -32,7 +32,7 @@ fn home() -> Home {
     home
 }
 
-fn spawn(home: &Home, script: &str) -> String {
+pub(super) fn spawn(home: &Home, script: &str) -> String {
     let spawned = home.provost(&["spawn", "--json", "--", "sh", "-c", script]);
     spawned.ok().json()["id"].as_str().unwrap().to_owned()
 }
@@ -40,7 +40,7 @@ fn spawn(home: &Home, script: &str) -> String {
 /// Runs a command and fails the test unless it succeeds in time. A command that hangs is killed.
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "a hang is only seen by the clock")]
-fn answers(home: &Home, args: &[&str]) -> String {
+pub(super) fn answers(home: &Home, args: &[&str]) -> String {
     let mut command = home.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
@@ -188,7 +188,7 @@ fn f2_13_watchdog_ignores_a_pause_of_the_process() {
 }
 
 /// Makes rows long: facts are shown in them.
-fn fill(home: &Home, sessions: usize) {
+pub(super) fn fill(home: &Home, sessions: usize) {
     let ids: Vec<String> = (0..sessions).map(|_| spawn(home, "true")).collect();
     for id in &ids {
         for no in 0..50 {
@@ -200,7 +200,7 @@ fn fill(home: &Home, sessions: usize) {
 }
 
 /// Posts as the operator.
-fn post(home: &Home, path: &str, body: &str) {
+pub(super) fn post(home: &Home, path: &str, body: &str) {
     let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
     let length = body.len();
     let head = format!(
@@ -265,4 +265,32 @@ fn f2_15_reports_beyond_the_budget_are_refused() {
     assert_eq!(home.events_of(&id, "reports.refused").len(), 1, "{row:#}");
     fs::write(&stop, "").unwrap();
     eventually("the session ends", || (home.status(&id)["sealed"] == true).then_some(()));
+}
+
+#[test]
+fn f2_15_reports_on_a_stream_beyond_the_budget_are_refused() {
+    let home = home();
+    let stop = home.root().join("stop");
+    let script = format!(
+        "echo '{{\"type\":\"ready\"}}'; v=$(head -c 100000 /dev/zero | tr '\\0' v); i=0; \
+         while [ $i -lt 90 ]; do echo \"{{\\\"type\\\":\\\"fact\\\",\\\"fact\\\":\\\"artifact\\\",\\\"value\\\":\\\"$v\\\"}}\"; i=$((i+1)); done; \
+         while [ ! -e {} ]; do sleep 0.1; done",
+        stop.display()
+    );
+    fs::write(home.root().join("talker.sh"), script).unwrap();
+    let talker = home.root().join("talker.sh");
+    home.configure(&format!(
+        "[agents.talker]\ndriver = \"jsonl\"\ncommand = [\"sh\", \"{}\"]\n",
+        talker.display()
+    ));
+    let spawned = home.provost(&["spawn", "--json", "--agent", "talker", "Talk."]);
+    let id = spawned.ok().json()["id"].as_str().unwrap().to_owned();
+    home.wait_state(&id, |row| {
+        row["flags"].as_array().is_some_and(|flags| flags.contains(&"reports_refused".into()))
+    });
+    let facts = home.events_of(&id, "fact.told").len();
+    assert_eq!(facts, (8 << 20) / 100_000, "what fits into 8 MiB is recorded");
+    assert_eq!(home.events_of(&id, "reports.refused").len(), 1);
+    fs::write(&stop, "").unwrap();
+    home.wait_state(&id, |row| row["sealed"] == true);
 }

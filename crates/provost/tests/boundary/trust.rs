@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
     os::unix::fs::{PermissionsExt as _, chown, symlink},
     path::{Path, PathBuf},
 };
@@ -286,6 +287,36 @@ fn a_start_at_a_terminal_asks_in_place() {
     answer("y\n").ok();
     eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
     spawn(&home, repo.path()).ok();
+}
+
+/// While the question is open, the file is exchanged for one that another user could have written.
+#[test]
+fn what_the_operator_agreed_to_counts_though_it_changes_meanwhile() {
+    let home = Home::new();
+    let repo = home.repo("asked");
+    repo.write("provost.toml", &hook(&home));
+    let like = home.command(&["spawn", "--wait", "--exit0-is-done", "--", "true"]);
+    let words: Vec<&str> = like.get_args().filter_map(|word| word.to_str()).collect();
+    let line = format!("{} {}", like.get_program().to_str().unwrap(), words.join(" "));
+    let mut command = std::process::Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).current_dir(repo.path()).env_clear();
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut shown = Vec::new();
+    while !shown.ends_with(b"[y/N]") {
+        let mut byte = [0];
+        child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+        shown.extend(byte);
+    }
+    let file = repo.path().join("provost.toml");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    // What was shown and agreed to had a hook.
+    eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
+    spawn(&home, repo.path()).exits(4);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
 
 mod attach;
+mod boundary;
 mod by_mcp;
 mod carried;
 mod control;

@@ -211,7 +211,10 @@ fn an_approval_of_which_a_small_pane_shows_no_command_says_so_and_where_it_is_se
     theirs.screen.tmux(&["resize-window", "-x", "60", "-y", "8"]);
     stage.home.provost(&["send", &id, "Do the second."]).ok();
     theirs.screen.shows("lines] ^a view all");
-    let row = stage.wait(&id, "needs_input");
+    // The title of the terminal changes before the screen: until that is read, only somebody is needed for something.
+    let row = stage.home.wait_state(&id, |row| {
+        row["state"] == "needs_input" && row["requests"][0]["kind"] == "approval"
+    });
     let (request, pane) = (&row["requests"][0], theirs.pane());
     let (socket, pane) = pane.rsplit_once(':').unwrap();
     assert_eq!(request["subject"], Value::Null, "{row:#}");

@@ -140,10 +140,16 @@ fn the_doctor_says_what_to_do() {
     let found = |what: &str| findings.iter().find(|finding| finding["what"] == what).unwrap();
     for what in [
         "home", "disk", "storage", "socket", "ledger", "daemon", "config", "git", "tmux", "strace",
-        "boot id",
+        "boot id", "landlock",
     ] {
         assert!(found(what)["level"].is_string(), "{what}");
     }
+    let landlock = match provost_sys::landlock::abi() {
+        Ok(Some(abi)) => format!("ABI {abi}"),
+        Ok(None) => "not available".to_owned(),
+        Err(_) => "cannot be examined".to_owned(),
+    };
+    assert!(found("landlock")["found"].as_str().unwrap().contains(&landlock), "{value:#}");
     assert_eq!(found("provost")["level"], "warn");
     assert!(found("agent PATH")["fix"].as_str().unwrap().contains("PATH"));
     assert!(findings.iter().all(|finding| finding["level"] == "ok" || finding["fix"].is_string()));

@@ -3,11 +3,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, Read as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
+use provost_sys::agent_file;
 use serde_json::Value;
 
 use super::{Error, Found, Tracker};
@@ -146,16 +146,13 @@ impl Tracker for Files {
 
 /// Reads a file that is one: a link could show an agent what is not for it.
 fn read(path: &Path) -> Result<String, String> {
-    let about = path.symlink_metadata().map_err(|why| why.to_string())?;
-    if !about.is_file() {
-        return Err("it is no plain file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|why| why.to_string())?;
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|why| why.to_string())?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!("it has more than {MOST_BYTES} bytes"));
-    }
+    let bytes = agent_file::read(path, MOST_BYTES).map_err(|why| match why {
+        agent_file::Error::NotRegular(_) | agent_file::Error::Outside(_) => {
+            "it is no plain file".to_owned()
+        }
+        agent_file::Error::TooLong { limit, .. } => format!("it has more than {limit} bytes"),
+        agent_file::Error::Io { source, .. } => source.to_string(),
+    })?;
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 

@@ -1,10 +1,11 @@
 //! The daemon's past: whether it keeps dying, and whether its log tells of a panic.
 
 use std::{
-    fs::File,
     io::{Read, Seek, SeekFrom},
     path::Path,
 };
+
+use provost_sys::agent_file;
 
 use crate::{
     clock,
@@ -63,7 +64,7 @@ fn panics(now: i64, log: &Path) -> Finding {
 
 /// Gives the end of a file as text, and when it was written last.
 fn tail(path: &Path) -> std::io::Result<(String, i64)> {
-    let mut file = File::open(path)?;
+    let mut file = agent_file::open(path)?;
     let about = file.metadata()?;
     file.seek(SeekFrom::Start(about.len().saturating_sub(TAIL)))?;
     let mut bytes = Vec::new();

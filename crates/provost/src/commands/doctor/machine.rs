@@ -20,7 +20,7 @@ const INITS: [&str; 9] = [
 ];
 
 pub(super) fn examine(environment: &Environment) -> Vec<Finding> {
-    let mut findings = vec![boot(), init()];
+    let mut findings = vec![boot(), init(), landlock(provost_sys::landlock::abi())];
     if Path::new("/run/systemd/system").exists() {
         findings.push(lingering(environment.get("USER").unwrap_or_default()));
     }
@@ -46,6 +46,21 @@ fn init() -> Finding {
             format!("the first process is {:?}, which may not reap orphans", name.trim()),
             "start the container with an init, as with docker run --init",
         ),
+    }
+}
+
+/// Git that Provost runs may execute only git, if the kernel can enforce that.
+fn landlock(abi: std::io::Result<Option<u32>>) -> Finding {
+    let enable =
+        "use a kernel of 5.13 or newer with landlock in its list of security modules (lsm=)";
+    match abi {
+        Ok(Some(abi)) => Finding::ok("landlock", format!("ABI {abi}; git may execute only git")),
+        Ok(None) => Finding::warn(
+            "landlock",
+            "not available; that git executes only git rests on its configuration alone",
+            enable,
+        ),
+        Err(why) => Finding::warn("landlock", format!("cannot be examined: {why}"), enable),
     }
 }
 
@@ -78,6 +93,16 @@ fn kills_processes(logind: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn landlock_that_is_missing_is_a_warning() {
+        let shown = format!("{:?}", landlock(Ok(Some(6))));
+        assert!(shown.contains("ABI 6; git may execute only git"), "{shown}");
+        let shown = format!("{:?}", landlock(Ok(None)));
+        assert!(shown.contains("not available") && shown.contains("5.13"), "{shown}");
+        let shown = format!("{:?}", landlock(Err(std::io::Error::other("denied"))));
+        assert!(shown.contains("denied"), "{shown}");
+    }
 
     #[test]
     fn the_last_line_that_is_no_comment_counts() {

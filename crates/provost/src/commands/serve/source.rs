@@ -1,13 +1,12 @@
 //! The workflow as it is now, and the tracker that it names.
 
 use std::{
-    fs::File,
-    io::Read as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use provost_api::{ApiError, Code};
+use provost_sys::agent_file;
 use provost_tracker::{
     trackers::{Settings, Tracker},
     workflow::{self, Error, Workflow},
@@ -225,12 +224,15 @@ fn directory(path: &Path) -> &Path {
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|why| missing(path, &why))?;
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|why| missing(path, &why))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(missing(path, &format!("it has more than {MOST_BYTES} bytes")));
-    }
+    let bytes = agent_file::read_linked(path, MOST_BYTES).map_err(|why| match why {
+        agent_file::Error::NotRegular(_) | agent_file::Error::Outside(_) => {
+            missing(path, &"it is not a regular file")
+        }
+        agent_file::Error::TooLong { limit, .. } => {
+            missing(path, &format!("it has more than {limit} bytes"))
+        }
+        agent_file::Error::Io { source, .. } => missing(path, &source),
+    })?;
     String::from_utf8(bytes).map_err(|_| missing(path, &"it is not UTF-8"))
 }
 

@@ -8,10 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use provost_sys::agent_file;
+
 use crate::commands::guide::Topic;
 
 /// The file that makes a directory a skill.
 const FILE: &str = "SKILL.md";
+
+/// The longest skill that may be Provost's own.
+const MAX_SKILL: u64 = 64 << 10;
 
 /// What the last line of a stub begins with.
 const MARK: &str = "<!-- provost skill ";
@@ -126,7 +131,7 @@ fn look(directory: &Path) -> io::Result<There> {
             Some(_) => Ok(There::Other("the directory holds something else")),
         },
         Some(kind) if kind.is_file() => {
-            let text = String::from_utf8(fs::read(&file)?).unwrap_or_default();
+            let text = String::from_utf8(agent_file::read(&file, MAX_SKILL)?).unwrap_or_default();
             match is_ours(&text) {
                 true => Ok(There::Ours(text)),
                 false => Ok(There::Other("the skill there is not Provost's, or was changed")),

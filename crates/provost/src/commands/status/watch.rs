@@ -62,6 +62,9 @@ pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(
 struct EventsReply {
     events: Vec<At>,
     last: u64,
+    /// Whether the answer had no room for all.
+    #[serde(default)]
+    more: bool,
 }
 
 #[derive(Deserialize)]
@@ -71,10 +74,18 @@ struct At {
 
 /// Gives when something happened last, and behind which event to go on.
 fn newest(client: &Client, of: &Of) -> Result<(Option<i64>, u64), ApiError> {
-    let most = ("limit", Some("100000".to_owned()));
-    let path = target::query("/v1/events", &[of.parameter(), most]);
-    let reply: EventsReply = client.get(&path)?;
-    Ok((reply.events.last().map(|event| event.at), reply.last))
+    let (mut newest, mut last) = (None, 0);
+    loop {
+        let most = ("limit", Some("100000".to_owned()));
+        let since = ("since", Some(last.to_string()));
+        let path = target::query("/v1/events", &[of.parameter(), most, since]);
+        let reply: EventsReply = client.get(&path)?;
+        newest = reply.events.last().map(|event| event.at).or(newest);
+        last = reply.last;
+        if !reply.more {
+            return Ok((newest, last));
+        }
+    }
 }
 
 /// Waits for what happens next, together with all that happened by then; none when only time has passed.

@@ -10,7 +10,7 @@ use provost_engine::look::{self, Form, Window, Within};
 use provost_ledger::{ReadLedger, SqliteReader};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Daemon, Wanted, bad};
+use super::{Answer, Caller, Daemon, Wanted, bad};
 use crate::daemon::server::wall_ms;
 
 /// How much is shown of each kind of what is found, unless told otherwise, and at the most.
@@ -30,16 +30,19 @@ pub(super) struct ThenQuery {
 /// Something as it was, or what is different between two moments.
 pub(super) async fn then(
     State(daemon): State<Daemon>,
+    caller: Caller,
     Path(named): Path<String>,
     Wanted(query): Wanted<ThenQuery>,
 ) -> Answer {
     match (query.at, query.from, query.to) {
         (Some(at), None, None) => {
-            answer(&daemon, move |ledger| look::then(ledger, look::resolve(ledger, &named)?, at))
-                .await
+            answer(&daemon, &caller, move |ledger| {
+                look::then(ledger, look::resolve(ledger, &named)?, at)
+            })
+            .await
         }
         (None, Some(from), Some(to)) => {
-            answer(&daemon, move |ledger| {
+            answer(&daemon, &caller, move |ledger| {
                 look::diff(ledger, look::resolve(ledger, &named)?, (from, to))
             })
             .await
@@ -57,6 +60,7 @@ pub(super) struct ReplayQuery {
 
 pub(super) async fn replay(
     State(daemon): State<Daemon>,
+    caller: Caller,
     Path(named): Path<String>,
     Wanted(query): Wanted<ReplayQuery>,
 ) -> Answer {
@@ -71,7 +75,7 @@ pub(super) async fn replay(
         }
     };
     let content = query.content == Some(1);
-    answer(&daemon, move |ledger| {
+    answer(&daemon, &caller, move |ledger| {
         look::replay(ledger, look::resolve_task(ledger, &named)?, form, content)
     })
     .await
@@ -84,12 +88,15 @@ pub(super) struct AuditQuery {
 
 pub(super) async fn audit(
     State(daemon): State<Daemon>,
+    caller: Caller,
     Path(named): Path<String>,
     Wanted(query): Wanted<AuditQuery>,
 ) -> Answer {
     let content = query.content == Some(1);
-    answer(&daemon, move |ledger| look::audit(ledger, look::resolve_task(ledger, &named)?, content))
-        .await
+    answer(&daemon, &caller, move |ledger| {
+        look::audit(ledger, look::resolve_task(ledger, &named)?, content)
+    })
+    .await
 }
 
 #[derive(Debug, Deserialize)]
@@ -103,6 +110,7 @@ pub(super) struct SearchQuery {
 
 pub(super) async fn search(
     State(daemon): State<Daemon>,
+    caller: Caller,
     Wanted(query): Wanted<SearchQuery>,
 ) -> Answer {
     let within = match &query.within {
@@ -110,8 +118,9 @@ pub(super) async fn search(
         Some(named) => named.split(',').map(place).collect::<Result<_, _>>()?,
     };
     let limit = query.limit.unwrap_or(FOUND).clamp(1, MAX_FOUND);
-    let caller = daemon.world.caller();
-    answer(&daemon, move |ledger| look::search(ledger, &query.words, (&within, limit), &caller))
+    let hints = daemon.world.caller();
+    let words = query.words;
+    answer(&daemon, &caller, move |ledger| look::search(ledger, &words, (&within, limit), &hints))
         .await
 }
 
@@ -131,11 +140,12 @@ pub(super) struct TelemetryQuery {
 
 pub(super) async fn telemetry(
     State(daemon): State<Daemon>,
+    caller: Caller,
     Wanted(query): Wanted<TelemetryQuery>,
 ) -> Answer {
     let window = query.window_ms.map_or(WINDOW_MS, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
     let to = wall_ms();
-    answer(&daemon, move |ledger| {
+    answer(&daemon, &caller, move |ledger| {
         let task = query.task.map(|named| look::resolve_task(ledger, &named)).transpose()?;
         look::telemetry(ledger, Window { from: to.saturating_sub(window), to, task })
     })
@@ -144,18 +154,20 @@ pub(super) async fn telemetry(
 
 async fn answer<T: Serialize + Send + 'static>(
     daemon: &Daemon,
+    caller: &Caller,
     how: impl FnOnce(&dyn ReadLedger) -> Result<T, ApiError> + Send + 'static,
 ) -> Answer {
-    Ok(Json(read(daemon, how).await?).into_response())
+    Ok(Json(read(daemon, caller, how).await?).into_response())
 }
 
 /// Reads beside the owner, all of it from the ledger of one moment.
 pub(super) async fn read<T: Send + 'static>(
     daemon: &Daemon,
+    caller: &Caller,
     read: impl FnOnce(&dyn ReadLedger) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let path = daemon.world.home.ledger();
-    let turn = daemon.read_turn().await?;
+    let turn = daemon.read_turn(caller).await?;
     let found = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         let unread = |why: &dyn std::fmt::Display| {

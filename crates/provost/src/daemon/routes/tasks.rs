@@ -142,7 +142,7 @@ pub(super) async fn cycle(
     let id: StandingId =
         id.parse().map_err(|_| ApiError::new(Code::Internal, "the task has no id"))?;
     // Told of the stream, beside the owner; whoever looks takes nothing away by it.
-    let news = read(&daemon, move |ledger| look::news(ledger, id, since)).await?;
+    let news = read(&daemon, &caller, move |ledger| look::news(ledger, id, since)).await?;
     seen["cycle"]["new"] = serde_json::json!(news);
     Ok(raw(Body::from(seen.to_string())))
 }

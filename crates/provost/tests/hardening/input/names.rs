@@ -158,6 +158,5 @@ fn assert_nothing_was_started(home: &Home) {
 
 /// What a terminal would act on, or what would turn the rest of a line around.
 pub(super) fn is_dangerous(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    provost_core::text::is_deceptive(c) && c != '\n' && c != '\t'
 }

@@ -1,0 +1,288 @@
+//! What one launch may use of the daemon at once, however many processes it starts.
+//!
+//! Every connection is charged to an [`Account`]. The operator's has no limit but those of all; every other account has
+//! a [`Quota`]. A part of the reads is for the operator alone, so no number of launches can use them up.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::body::{Body, Bytes, HttpBody};
+use http_body::{Frame, SizeHint};
+use provost_api::{ApiError, Code};
+use provost_sys::origin::Account;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How much an account may use at once.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    connections: usize,
+    /// A request is over when its answer was sent.
+    requests: usize,
+    /// Reads of the ledger.
+    reads: usize,
+}
+
+/// The share of a launch, check, hook or setup.
+const OF_ONE: Share = Share { connections: 64, requests: 16, reads: 2 };
+
+/// The share of [`Account::Other`], which may be several.
+const OF_OTHERS: Share = Share { connections: 256, requests: 64, reads: 4 };
+
+/// How many reads of the ledger run at once. They share the runtime's blocking threads with changes, which need the
+/// others.
+const READS: usize = 16;
+
+/// How many of them all launches together may have.
+const READS_OF_LAUNCHES: usize = 12;
+
+/// How long a request or a read waits for its turn.
+const TURN: Duration = Duration::from_secs(10);
+
+/// The quotas of the accounts that have connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Quotas {
+    accounts: Arc<Mutex<BTreeMap<Account, Weak<Quota>>>>,
+    reads: Arc<Semaphore>,
+    reads_of_launches: Arc<Semaphore>,
+    /// How long a request or a read waits for its turn.
+    turn: Duration,
+}
+
+/// What one account may use at once.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    share: Share,
+    connections: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
+    turn: Duration,
+}
+
+/// A connection that is charged to its account until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charged {
+    /// The operator has none.
+    quota: Option<Arc<Quota>>,
+    _connection: Option<OwnedSemaphorePermit>,
+}
+
+/// The right to read the ledger, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ReadTurn {
+    _all: OwnedSemaphorePermit,
+    _launches: Option<OwnedSemaphorePermit>,
+    _own: Option<OwnedSemaphorePermit>,
+}
+
+/// The right to have a request under way, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestTurn {
+    /// The operator needs none.
+    own: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for Quotas {
+    fn default() -> Quotas {
+        Quotas {
+            accounts: Arc::default(),
+            reads: Arc::new(Semaphore::new(READS)),
+            reads_of_launches: Arc::new(Semaphore::new(READS_OF_LAUNCHES)),
+            turn: TURN,
+        }
+    }
+}
+
+impl Quotas {
+    /// Charges a connection to an account. None if the account holds too many.
+    pub(crate) fn charge(&self, account: Account) -> Option<Charged> {
+        if account == Account::Operator {
+            return Some(Charged { quota: None, _connection: None });
+        }
+        let quota = self.quota(account);
+        let connection = Arc::clone(&quota.connections).try_acquire_owned().ok()?;
+        Some(Charged { quota: Some(quota), _connection: Some(connection) })
+    }
+
+    fn quota(&self, account: Account) -> Arc<Quota> {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(quota) = accounts.get(&account).and_then(Weak::upgrade) {
+            return quota;
+        }
+        accounts.retain(|_, quota| quota.strong_count() > 0);
+        let share = if account == Account::Other { OF_OTHERS } else { OF_ONE };
+        let quota = Arc::new(Quota {
+            share,
+            connections: Arc::new(Semaphore::new(share.connections)),
+            requests: Arc::new(Semaphore::new(share.requests)),
+            reads: Arc::new(Semaphore::new(share.reads)),
+            turn: self.turn,
+        });
+        accounts.insert(account, Arc::downgrade(&quota));
+        quota
+    }
+
+    /// Waits for the turn to read the ledger.
+    pub(crate) async fn read(&self, charged: &Charged) -> Result<ReadTurn, ApiError> {
+        let turn = async {
+            let (mut own, mut launches) = (None, None);
+            if let Some(quota) = &charged.quota {
+                own = Some(Arc::clone(&quota.reads).acquire_owned().await?);
+                launches = Some(Arc::clone(&self.reads_of_launches).acquire_owned().await?);
+            }
+            let all = Arc::clone(&self.reads).acquire_owned().await?;
+            Ok::<_, tokio::sync::AcquireError>(ReadTurn {
+                _all: all,
+                _launches: launches,
+                _own: own,
+            })
+        };
+        if let Ok(Ok(turn)) = tokio::time::timeout(self.turn, turn).await {
+            return Ok(turn);
+        }
+        let limit = match &charged.quota {
+            None => format!("{READS} reads"),
+            Some(quota) => {
+                let own = quota.share.reads;
+                format!("{own} reads of this launch, or {READS_OF_LAUNCHES} of all launches,")
+            }
+        };
+        Err(busy(&limit))
+    }
+}
+
+impl Charged {
+    /// Waits for the turn to have a request under way.
+    pub(crate) async fn request(&self) -> Result<RequestTurn, ApiError> {
+        let Some(quota) = &self.quota else { return Ok(RequestTurn { own: None }) };
+        match tokio::time::timeout(quota.turn, Arc::clone(&quota.requests).acquire_owned()).await {
+            Ok(Ok(own)) => Ok(RequestTurn { own: Some(own) }),
+            Ok(Err(_)) | Err(_) => {
+                Err(busy(&format!("{} requests of this launch", quota.share.requests)))
+            }
+        }
+    }
+}
+
+impl RequestTurn {
+    /// The answer to the request. It keeps the turn until it is sent.
+    pub(crate) fn until_sent(self, answer: Body) -> Body {
+        if self.own.is_none() { answer } else { Body::new(Answer { body: answer, _turn: self }) }
+    }
+}
+
+/// Why a connection of an account that holds too many is not served.
+pub(crate) fn too_many() -> ApiError {
+    let message = "this launch holds as many connections as it may; close some";
+    ApiError::new(Code::Refused, message).next("provost daemon status")
+}
+
+fn busy(limit: &str) -> ApiError {
+    let message = format!("{limit} are under way, and none ended within {} s", TURN.as_secs());
+    ApiError::new(Code::Refused, message).next("provost daemon status")
+}
+
+/// A body that keeps its request's turn.
+struct Answer {
+    body: Body,
+    _turn: RequestTurn,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(name: &str) -> Account {
+        Account::Held(name.into())
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.unwrap().block_on(test);
+    }
+
+    fn impatient() -> Quotas {
+        Quotas { turn: Duration::from_millis(1), ..Quotas::default() }
+    }
+
+    #[test]
+    fn connections_are_charged_to_their_account() {
+        let quotas = Quotas::default();
+        let held: Vec<Charged> =
+            (0..OF_ONE.connections).map(|_| quotas.charge(launch("a")).unwrap()).collect();
+        assert!(quotas.charge(launch("a")).is_none());
+        assert!(quotas.charge(launch("b")).is_some());
+        assert!((0..1_000).all(|_| quotas.charge(Account::Operator).is_some()));
+        drop(held);
+        assert!(quotas.charge(launch("a")).is_some());
+        assert_eq!(quotas.accounts.lock().unwrap().len(), 1, "what is not used is forgotten");
+    }
+
+    #[test]
+    fn launches_leave_reads_to_the_operator() {
+        run(async {
+            let quotas = impatient();
+            let (mut turns, mut refused) = (Vec::new(), 0);
+            for no in 0..20 {
+                let charged = quotas.charge(launch(&no.to_string())).unwrap();
+                for _ in 0..3 {
+                    match quotas.read(&charged).await {
+                        Ok(turn) => turns.push(turn),
+                        Err(error) => {
+                            assert!(error.message.contains("2 reads of this launch"), "{error:?}");
+                            refused += 1;
+                        }
+                    }
+                }
+            }
+            assert_eq!((turns.len(), refused), (READS_OF_LAUNCHES, 60 - READS_OF_LAUNCHES));
+            let operator = quotas.charge(Account::Operator).unwrap();
+            for _ in READS_OF_LAUNCHES..READS {
+                turns.push(quotas.read(&operator).await.unwrap());
+            }
+            assert!(quotas.read(&operator).await.is_err());
+        });
+    }
+
+    #[test]
+    fn request_is_under_way_until_its_answer_is_sent() {
+        run(async {
+            let quotas = impatient();
+            let charged = quotas.charge(launch("a")).unwrap();
+            let mut answers = Vec::new();
+            for _ in 0..OF_ONE.requests {
+                let turn = charged.request().await.unwrap();
+                answers.push(turn.until_sent(Body::from("text")));
+            }
+            let error = charged.request().await.unwrap_err();
+            assert!(error.message.contains("16 requests of this launch"), "{error:?}");
+            assert_eq!(answers[0].size_hint().exact(), Some(4));
+            answers.pop();
+            assert!(charged.request().await.is_ok());
+        });
+    }
+}

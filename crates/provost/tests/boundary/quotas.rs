@@ -1,0 +1,202 @@
+//! A launch that forks to get around limits of one process, and readers that do not read.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    os::{fd::AsFd as _, unix::net::UnixStream},
+};
+
+use provost_testkit::{Home, eventually, eventually_within};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+
+use super::stalls::{ANSWER, answers, fill, home, post, spawn};
+
+/// Forks, opens connections in every child, sends a request on each, and reads nothing until it is told to stop.
+const FORKING: &str = r#"
+use Socket;
+my ($path, $children, $each, $request) = @ARGV;
+$SIG{PIPE} = 'IGNORE';
+for my $no (1..$children) {
+    next if fork;
+    my @open;
+    for (1..$each) {
+        socket(my $one, AF_UNIX, SOCK_STREAM, 0) or last;
+        connect($one, pack_sockaddr_un($path)) or last;
+        syswrite($one, $request) if length $request;
+        push @open, $one;
+    }
+    open(my $up, '>', "up-$no"); close $up;
+    select(undef, undef, undef, 0.05) while !-e 'stop';
+    exit 0;
+}
+1 while wait != -1;
+"#;
+
+/// A launch that holds connections of many processes.
+struct Flood<'a> {
+    home: &'a Home,
+    id: String,
+}
+
+impl<'a> Flood<'a> {
+    fn start(home: &'a Home, children: usize, each: usize, request: &str) -> Flood<'a> {
+        fs::write(home.root().join("flood.pl"), FORKING).unwrap();
+        let socket = home.path().join("daemon.sock");
+        let script = format!(
+            "exec perl flood.pl {} {children} {each} \"$(printf '{request}')\"",
+            socket.display()
+        );
+        let id = spawn(home, &script);
+        let up = |no: &usize| home.root().join(format!("up-{no}")).exists();
+        eventually_within(ANSWER, "all processes are connected", || {
+            (1..=children).all(|no| up(&no)).then_some(())
+        });
+        Flood { home, id }
+    }
+}
+
+impl Drop for Flood<'_> {
+    fn drop(&mut self) {
+        fs::write(self.home.root().join("stop"), "").ok();
+        if !std::thread::panicking() {
+            self.home.wait_state(&self.id, |row| row["sealed"] == true);
+        }
+    }
+}
+
+#[test]
+fn f2_15_forking_launch_does_not_starve_reads() {
+    let home = home();
+    fill(&home, 20);
+    let listing = "GET /v1/sessions?all=1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n";
+    let flood = Flood::start(&home, 40, 2, listing);
+    for _ in 0..3 {
+        let all = answers(&home, &["ls", "--all", "--json"]);
+        let all: Value = serde_json::from_str(&all).unwrap();
+        assert_eq!(all["sessions"].as_array().unwrap().len(), 21);
+        answers(&home, &["events", "--limit", "10"]);
+        answers(&home, &["search", "artifact"]);
+    }
+    drop(flood);
+}
+
+#[test]
+fn f2_15_forking_launch_does_not_use_up_connections() {
+    let home = home();
+    home.provost(&["ls"]).ok();
+    let flood = Flood::start(&home, 25, 200, "");
+    for _ in 0..3 {
+        answers(&home, &["ls", "--json"]);
+        answers(&home, &["daemon", "status", "--json"]);
+    }
+    answers(&home, &["rename", &flood.id, "renamed"]);
+    drop(flood);
+}
+
+#[test]
+fn f2_15_request_of_a_launch_beyond_its_share_is_told_the_limit() {
+    let home = home();
+    home.provost(&["ls"]).ok();
+    let follow = "GET /v1/events?follow=1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n";
+    let script = format!(
+        "perl flood.pl {} 16 1 \"$(printf '{follow}')\" & \
+         while \"$PROVOST_BIN\" ls --json > said; do :; done; echo > asked; wait",
+        home.path().join("daemon.sock").display()
+    );
+    fs::write(home.root().join("flood.pl"), FORKING).unwrap();
+    let id = spawn(&home, &script);
+    // One request that finds no turn waits 10 s for it.
+    eventually_within(2 * ANSWER, "a request is refused", || {
+        home.root().join("asked").exists().then_some(())
+    });
+    let said: Value =
+        serde_json::from_str(&fs::read_to_string(home.root().join("said")).unwrap()).unwrap();
+    let message = said["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("16 requests of this launch"), "{said}");
+    fs::write(home.root().join("stop"), "").unwrap();
+    home.wait_state(&id, |row| row["sealed"] == true);
+}
+
+fn request(home: &Home, path: &str, header: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n{header}\r\n").as_bytes()).unwrap();
+    stream
+}
+
+fn get(home: &Home, path: &str) -> Value {
+    let mut reply = String::new();
+    request(home, path, "connection: close\r\n").read_to_string(&mut reply).unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    serde_json::from_str(body).unwrap()
+}
+
+/// The numbers of the events that arrived whole.
+fn numbers(text: &str) -> Vec<u64> {
+    let whole = &text[..text.rfind("\n\n").unwrap_or(0)];
+    let ids = whole.lines().filter_map(|line| line.strip_prefix("id: "));
+    ids.map(|id| id.trim().parse().unwrap()).collect()
+}
+
+fn is_closed(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+    fds[0].revents().contains(PollFlags::HUP)
+}
+
+#[test]
+fn f2_15_follower_that_does_not_read_is_cut_off_and_resumes() {
+    let mut home = home();
+    home.set_env("PROVOST_UNREAD_MS", "500");
+    home.provost(&["ls"]).ok();
+    let mut unread = request(&home, "/v1/events?follow=1", "");
+    fill(&home, 20);
+    eventually("the follower is cut off", || is_closed(&unread).then_some(()));
+    let mut bytes = Vec::new();
+    unread.read_to_end(&mut bytes).ok();
+    let first = numbers(&String::from_utf8_lossy(&bytes));
+    let all = get(&home, "/v1/events?limit=100000");
+    let newest = all["last"].as_u64().unwrap();
+    let last = *first.last().unwrap();
+    assert!(last < newest, "all {newest} events were sent to a reader that does not read");
+    let mut resumed = request(&home, "/v1/events?follow=1", &format!("last-event-id: {last}\r\n"));
+    let (mut text, mut buffer) = (Vec::new(), [0; 64 << 10]);
+    let rest = loop {
+        let count = resumed.read(&mut buffer).unwrap();
+        assert_ne!(count, 0, "the stream ended");
+        text.extend_from_slice(&buffer[..count]);
+        let rest = numbers(&String::from_utf8_lossy(&text));
+        if rest.last() == Some(&newest) {
+            break rest;
+        }
+    };
+    let seen: Vec<u64> = first.into_iter().chain(rest).collect();
+    let recorded: Vec<u64> =
+        all["events"].as_array().unwrap().iter().map(|row| row["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seen, recorded, "none missed, none repeated");
+}
+
+#[test]
+fn f2_15_answer_with_events_has_a_byte_limit() {
+    let home = home();
+    let id = spawn(&home, "true");
+    home.wait_state(&id, |row| row["sealed"] == true);
+    let value = "v".repeat(400_000);
+    for _ in 0..45 {
+        let body = json!({"session": id, "fact": "artifact", "value": value});
+        post(&home, "/v1/reports", &body.to_string());
+    }
+    let (mut facts, mut since, mut answers) = (0, 0, 0);
+    loop {
+        let page = get(&home, &format!("/v1/events?limit=100000&since={since}"));
+        let rows = page["events"].as_array().unwrap();
+        facts += rows.iter().filter(|row| row["kind"] == "fact.told").count();
+        since = page["last"].as_u64().unwrap();
+        answers += 1;
+        if page["more"] == false {
+            break;
+        }
+    }
+    assert_eq!((facts, answers), (45, 2));
+}

@@ -1,0 +1,61 @@
+//! What Codex can do to Provost from inside its sandbox.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use crate::{kit::Stage, requests::turn_of};
+
+/// Exchanges a report and a FIFO under one name until it is told to stop, and says something in between.
+const EXCHANGES: &str = r#"use POSIX;
+my ($name, $rounds) = ("$ENV{PROVOST_DROP}/$ENV{PROVOST_LAUNCH}~k.json", 0);
+my ($file, $pipe) = ("$ENV{PROVOST_DROP}/.file", "$ENV{PROVOST_DROP}/.pipe");
+$| = 1;
+until (-e 'stop') {
+    for (1..100) {
+        open(my $new, '>', $file) or die; print $new '{}'; close $new;
+        rename $file, $name or die;
+        mkfifo($pipe, 0600) or die;
+        rename $pipe, $name or die;
+        $rounds++;
+    }
+    print "word\n";
+    open(my $told, '>', 'rounds'); print $told $rounds; close $told;
+}
+unlink $name;
+open(my $out, '>', '../outside') and print $out 'written';
+"#;
+
+/// How long the race is run.
+const RACE: Duration = Duration::from_secs(6);
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the race is run for a while")]
+fn f2_13_codex_in_its_sandbox_does_not_stall() {
+    let exchanges = r#"
+    { items = [{ shell = "perl exchanges.pl", yield_time_ms = 30000 }] },
+    { items = [{ message = "Exchanged." }] },"#;
+    let Some(stage) = Stage::new(&turn_of(exchanges)) else { return };
+    fs::write(stage.repo.path().join("exchanges.pl"), EXCHANGES).unwrap();
+    let id = stage.spawn(&["--sandbox", "workspace-write", "Exchange them."]);
+    let rounds = stage.repo.path().join("rounds");
+    provost_testkit::eventually("the race begins", || rounds.exists().then_some(()));
+    let daemon = stage.home.daemon().pid().unwrap();
+    let until = Instant::now() + RACE;
+    let mut answers = 0;
+    while Instant::now() < until {
+        // A command that hangs is ended by the harness, which fails the test.
+        stage.home.provost(&["ls", "--json"]).ok();
+        stage.home.provost(&["daemon", "status", "--json"]).ok();
+        answers += 1;
+    }
+    fs::write(stage.repo.path().join("stop"), "").unwrap();
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert_eq!(stage.home.daemon().pid(), Some(daemon), "it is the same daemon");
+    assert!(answers > 0);
+    assert!(!stage.repo.path().join("../outside").exists(), "it was in its sandbox");
+    let rounds: u64 = fs::read_to_string(rounds).unwrap().parse().unwrap();
+    assert!(rounds > 100, "{rounds} rounds");
+}
