@@ -623,6 +623,7 @@ fn rule_in_words(rule: Rule) -> &'static str {
         Rule::Stopped => "Provost stopped it",
         Rule::Request => "a request of the agent is open and blocks it",
         Rule::Superseded => "a newer instruction came first",
+        Rule::Limited => "it exited at a usage limit of its account and is resumed after that",
         Rule::Verifying => "an end was reached; a check is owed or running",
         Rule::MovingTree => "the tree kept changing while it was verified",
         Rule::L1 => "it claimed completion and is still active",

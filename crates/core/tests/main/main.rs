@@ -19,6 +19,7 @@ mod laws;
 mod moving;
 mod otherwise;
 mod overlay;
+mod own_turns;
 mod panes;
 mod plans;
 mod policy;
