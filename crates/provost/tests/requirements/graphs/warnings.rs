@@ -3,7 +3,7 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::{Scripted, Site};
+use super::kit::{Scripted, Site, beside};
 
 /// A repository with a test that the checks rest on.
 fn guarded(tasks: &[Scripted<'_>]) -> Site {
@@ -42,6 +42,32 @@ fn f5_g3_deleted_test_of_a_chained_task_is_reported() {
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("test/range.js"), "{row:#}");
     assert!(still_open(&card).contains("test/range.js"), "{card}");
+}
+
+/// Deletes a test, and adds a line where another task does so too. Who is told of the conflict keeps both lines.
+fn conflicts(line: &str) -> String {
+    format!(
+        "case $n in 1) rm test/{line}.js; printf 'base\\n{line}\\n' > shared.txt;; *) grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"
+    )
+}
+
+#[test]
+fn f5_g3_deleted_test_of_a_returned_task_is_reported() {
+    let (left, right) =
+        (beside("left", "right", &conflicts("left")), beside("right", "left", &conflicts("right")));
+    let site = guarded(&[("left", &[], &left), ("right", &[], &right)]);
+    for file in ["shared.txt", "test/left.js", "test/right.js"] {
+        site.repo.write(file, "base\n");
+    }
+    site.repo.commit("Something to change");
+    let id = site.opened(&["--check", "test -s shared.txt"]);
+    let (row, card) = ended(&site, &id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(site.events(&id, "run.task_returned").len(), 1, "{row:#}");
+    for file in ["test/left.js", "test/right.js"] {
+        assert!(warnings(&row).contains(file), "{row:#}");
+        assert!(still_open(&card).contains(file), "{card}");
+    }
 }
 
 #[test]
