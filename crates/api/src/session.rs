@@ -117,6 +117,9 @@ pub struct ExitRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRow {
     pub command: String,
+    /// Who named it: `operator`, `configuration` or `agent`. A check of an agent alone proves nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// `passed`, `failed`, `unfinished`, `owed`, or `not_run` where it no longer will be.
     pub result: String,
     pub detail: Option<String>,

@@ -40,6 +40,15 @@ pub const MAX_LATE_CLAIMS_KEPT: usize = 50;
 /// How many bytes of a fact or a late claim are kept in memory; the whole text is in its event.
 pub const MAX_TEXT_KEPT: usize = 4 << 10;
 
+/// How long a turn is waited for that the agent is about to begin by itself.
+pub const OWN_TURN_MS: u64 = 30_000;
+
+/// How many times in a row a message is sent that the agent's program refuses.
+pub const MAX_REFUSALS: u32 = 5;
+
+/// How many times in an attempt a launch is repeated that failed before the agent answered.
+pub const MAX_RELAUNCHES: u32 = 1;
+
 /// The windows and bounds that a session was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -85,6 +85,26 @@ pub struct Receipt {
     pub overlay: Option<Overlay>,
 }
 
+/// Who named a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckOrigin {
+    /// On the command line, or in a plan that the operator gave.
+    Operator,
+    Configuration,
+    /// In a plan. It can refute the work and never prove it alone.
+    Agent,
+}
+
+impl CheckOrigin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CheckOrigin::Operator => "operator",
+            CheckOrigin::Configuration => "configuration",
+            CheckOrigin::Agent => "agent",
+        }
+    }
+}
+
 /// The tree that a check ran on: the work's, with protected and trust-relevant files as the base has them. A verdict
 /// on the work speaks of this tree. What lands differs from it in these files alone, and the operator approves them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

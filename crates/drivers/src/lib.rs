@@ -30,6 +30,9 @@ pub trait Protocol: Send + Sync {
     /// Reads one line of the agent's output. Lines that are no protocol are output and mean nothing.
     fn read(&mut self, line: &[u8]) -> Option<Signal>;
 
+    /// Takes the time of the wall clock at which the next line was printed.
+    fn set_clock(&mut self, _wall_ms: u64) {}
+
     /// Sees that something was written to the agent, and says whether the protocol owed it by itself: then it is
     /// no message of the session.
     fn wrote(&mut self, _key: &str) -> bool {

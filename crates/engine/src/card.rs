@@ -15,7 +15,7 @@ use provost_core::{
     task::Communication,
     text::shell_word,
     time::Moment,
-    verdict::{Caveats, CheckEnd, Receipt},
+    verdict::{Caveats, CheckEnd, CheckOrigin, Receipt},
 };
 
 use crate::shown;
@@ -314,10 +314,18 @@ fn checks(session: &Session) -> Vec<CheckRow> {
     let receipts = &session.attempt().verifying.receipts;
     let receipt = |check: &str| receipts.iter().find(|receipt| receipt.command == check);
     let missing = if session.attempt().is_sealed() { "not_run" } else { "owed" };
-    session.spec.checks.iter().map(|check| check_row(check, receipt(check), missing)).collect()
+    let row = |check: &String| {
+        check_row(check, session.spec.check_origin(check), receipt(check), missing)
+    };
+    session.spec.checks.iter().map(row).collect()
 }
 
-pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str) -> CheckRow {
+pub(crate) fn check_row(
+    command: &str,
+    by: CheckOrigin,
+    receipt: Option<&Receipt>,
+    missing: &str,
+) -> CheckRow {
     let result = match receipt.map(|receipt| &receipt.end) {
         None => missing,
         Some(CheckEnd::Exit(0)) => "passed",
@@ -327,6 +335,7 @@ pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str)
     let overlay = receipt.and_then(|receipt| receipt.overlay.as_ref());
     CheckRow {
         command: command.to_owned(),
+        by: Some(by.as_str().to_owned()),
         result: result.to_owned(),
         detail: receipt.map(|receipt| receipt.end.words()),
         tree: receipt.map(|receipt| receipt.tree.0.clone()),
@@ -623,6 +632,7 @@ fn rule_in_words(rule: Rule) -> &'static str {
         Rule::Stopped => "Provost stopped it",
         Rule::Request => "a request of the agent is open and blocks it",
         Rule::Superseded => "a newer instruction came first",
+        Rule::Limited => "it exited at a usage limit of its account and is resumed after that",
         Rule::Verifying => "an end was reached; a check is owed or running",
         Rule::MovingTree => "the tree kept changing while it was verified",
         Rule::L1 => "it claimed completion and is still active",

@@ -130,6 +130,9 @@ fn kind(signal: &Signal) -> Option<Kind> {
         | Signal::TurnStarted { .. }
         | Signal::TurnEnded { .. }
         | Signal::Refused { .. }
+        | Signal::Unreachable { .. }
+        | Signal::Goal { .. }
+        | Signal::MessageRefused { .. }
         | Signal::Warned { .. }
         | Signal::Said(_)
         | Signal::Told { .. }

@@ -11,6 +11,7 @@ use std::{fs, io::Write as _, path::Path};
 use provost_api::{CheckRow, RunRow};
 use provost_core::{
     ids::CommitId,
+    limits::MAX_LEFT_OUT,
     result::Finding,
     run::{Leg, Reviewed, Run},
 };
@@ -24,10 +25,10 @@ use crate::{run_card, shell::chain};
 const FILES: usize = 100;
 
 /// Writes the card of a sealed leg, once: what stands already is left as it is.
-pub(crate) fn write(git: &Git, dir: &Path, run: &Run, leg: u32) -> Result<(), String> {
+pub(crate) fn write(dir: &Path, run: &Run, leg: u32, changes: Changes) -> Result<(), String> {
     let told = |why: std::io::Error| format!("cannot write the report card: {why}");
     private::create_dir_all(dir).map_err(told)?;
-    let page = page(run, leg, Changes::of(git, run), Audience::Operator);
+    let page = page(run, leg, changes, Audience::Operator);
     // The Markdown comes last: where it stands, both do.
     put(dir, &format!("card-{leg}.html"), &page.html()).map_err(told)?;
     put(dir, &format!("card-{leg}.md"), &page.markdown()).map_err(told)
@@ -106,15 +107,21 @@ fn lead(held: Result<Vec<String>, String>) -> Vec<Part> {
 }
 
 /// What the work of a run changes, as far as that could be looked at.
-struct Changes {
+pub(crate) struct Changes {
     files: Result<Vec<FileChange>, String>,
     /// The trust-relevant and protected files among them.
     held: Result<Vec<String>, String>,
 }
 
 impl Changes {
-    fn of(git: &Git, run: &Run) -> Changes {
+    pub(crate) fn of(git: &Git, run: &Run) -> Changes {
         Changes { files: changes(git, run), held: held_files(git, run) }
+    }
+
+    /// Returns the first protected and trust-relevant files that the work changes, if that could be looked at.
+    pub(crate) fn first_held(&self) -> Option<Vec<String>> {
+        let files = self.held.as_ref().ok()?;
+        Some(files.iter().take(MAX_LEFT_OUT).cloned().collect())
     }
 }
 
@@ -124,6 +131,7 @@ fn page(run: &Run, leg: u32, changes: Changes, audience: Audience) -> Page {
     let leg = run.legs.iter().find(|one| one.no == leg).unwrap_or(run.leg());
     let ending = leg.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.word());
     let mut page = Page::new(&format!("{}: {ending}", run.spec.name));
+    let held = changes.held.clone();
     page.lead(lead(changes.held));
     page.part("", ended(run, leg, private));
     page.part("Asked", asked(run, private));
@@ -135,7 +143,7 @@ fn page(run: &Run, leg: u32, changes: Changes, audience: Audience) -> Page {
     page.part("Changed", changed(changes.files));
     page.part("Proved", proved(&row));
     page.part("Reviewed", run.reviews.iter().flat_map(reviewed));
-    page.part("Still open", listed(open(run, &row)));
+    page.part("Still open", listed(open(run, &row, held)));
     page.part("Used", listed(used(run, &row, leg)));
     page
 }
@@ -202,7 +210,13 @@ fn proved(row: &RunRow) -> Vec<Part> {
 /// Gives the evidence of one check: what was run on which tree, how it ended, and where its output is.
 fn receipt(check: &CheckRow) -> String {
     let part = |what: &str, value: &Option<String>| value.as_ref().map(|v| format!("{what}{v}"));
+    let by = check.by.as_deref().map(|by| match by {
+        "agent" => "written by an agent, which proves nothing alone",
+        "configuration" => "from the configuration",
+        _ => "named by the operator",
+    });
     let parts = [
+        by.map(str::to_owned),
         check.detail.clone(),
         check.duration_ms.map(|ms| format!("{ms} ms")),
         part("tree ", &check.tree),
@@ -241,7 +255,17 @@ fn told(finding: &Finding) -> String {
     format!("{}: {}{place}{detail}", finding.severity.word(), finding.title)
 }
 
-fn open(run: &Run, row: &RunRow) -> Vec<String> {
+fn open(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Vec<String> {
+    let held = held.unwrap_or_default();
+    let held = (!held.is_empty()).then(|| {
+        let more = held.len().saturating_sub(MAX_LEFT_OUT);
+        let more = (more > 0).then(|| format!("and {more} more"));
+        let listed: Vec<String> = held.into_iter().take(MAX_LEFT_OUT).chain(more).collect();
+        format!("to be read: the change of {}", listed.join(", "))
+    });
+    let left_out = run_card::left_out(run);
+    let left_out = (!left_out.is_empty())
+        .then(|| format!("not in the verified tree: what lies in {}", left_out.join(", ")));
     let unproved = row.checks.iter().filter(|check| check.result != "passed");
     let unproved = unproved.map(|check| format!("check {}: {}", check.command, check.result));
     let pull = row.landing.pull_request.as_ref().map(|pull| pull.url.as_str());
@@ -252,7 +276,9 @@ fn open(run: &Run, row: &RunRow) -> Vec<String> {
         (None, None, false) => Some("the work has not landed".to_owned()),
     };
     let remarks = row.landing.remarks.iter().map(|remark| format!("not taken up: {remark}"));
-    run.open_findings().map(told).chain(unproved).chain(landing).chain(remarks).collect()
+    let files = held.into_iter().chain(left_out);
+    let told = run.open_findings().map(told).chain(unproved).chain(files);
+    told.chain(landing).chain(remarks).collect()
 }
 
 fn used(run: &Run, row: &RunRow, leg: &Leg) -> Vec<String> {

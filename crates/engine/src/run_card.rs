@@ -1,18 +1,21 @@
 //! A run as it is shown.
 
+use std::collections::BTreeSet;
+
 use provost_api::{
     ApprovalRow, BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, OriginRow, PullRow,
     RunRow, RunSessionRow, UsageRow,
 };
 use provost_core::{
     ids::SessionId,
+    limits::MAX_LEFT_OUT,
     result::Finding,
     run::{
         Approval, Decision, Landing, Origin, Prices, PullRequest, Reviewed, Run, RunSession,
         Stopped,
     },
     session::{Session, Usage},
-    verdict::Receipt,
+    verdict::{Caveats, Receipt},
 };
 
 use crate::{
@@ -157,15 +160,34 @@ fn detail(run: &Run) -> Option<String> {
     }
 }
 
+/// Returns what was left out of the trees that the run's work consists of.
+pub(crate) fn left_out(run: &Run) -> Vec<String> {
+    let paths = run.contributing_ends().flat_map(|end| &end.caveats.left_out);
+    let paths: BTreeSet<&String> = paths.collect();
+    paths.into_iter().take(MAX_LEFT_OUT).cloned().collect()
+}
+
+/// Says what has to be known about the run's work. Which protected files it changes is known exactly once its end was
+/// compared with its base; before that, as far as sessions told.
 fn caveats(run: &Run) -> impl Iterator<Item = String> {
-    let ends = run.sessions.iter().filter_map(|session| session.end.as_ref());
+    let ends = || run.contributing_ends().map(|end| &end.caveats);
+    let seen = || {
+        let files: BTreeSet<&String> = ends().flat_map(|caveats| &caveats.protected).collect();
+        files.into_iter().take(MAX_LEFT_OUT).cloned().collect()
+    };
+    let protected = run.leg().changed.clone().unwrap_or_else(seen);
+    let whole = Caveats { left_out: left_out(run), protected, ..Caveats::default() };
+    let strayed = ends().flat_map(|caveats| {
+        let kept_at = caveats.kept_at.clone();
+        card::caveats(&Caveats { kept_at, ..Caveats::default() })
+    });
     let forged = (run.forged_records > 0).then(|| {
         format!(
             "{} forged records were set aside; they are in the directory forged of Provost's home",
             run.forged_records
         )
     });
-    ends.flat_map(|end| card::caveats(&end.caveats)).chain(forged)
+    strayed.chain(card::caveats(&whole)).chain(forged)
 }
 
 fn short(text: &str) -> String {
@@ -226,7 +248,10 @@ fn checks(run: &Run) -> Vec<provost_api::CheckRow> {
     let receipt = |check: &str| -> Option<&Receipt> {
         receipts.and_then(|all| all.iter().find(|receipt| receipt.command == check))
     };
-    let row = |check: &String| check_row(check, receipt(check), proved(check).unwrap_or(missing));
+    let row = |check: &String| {
+        let (by, missing) = (run.check_origin(check), proved(check).unwrap_or(missing));
+        check_row(check, by, receipt(check), missing)
+    };
     run.all_checks().iter().map(row).collect()
 }
 

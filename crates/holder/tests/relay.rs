@@ -580,3 +580,12 @@ fn f2_20_socket_of_another_process_is_not_taken_away() {
     launch.wait();
     assert!(foreign.exists(), "the holder removed a socket that the agent did not make");
 }
+
+#[test]
+fn f4_1_socket_path_stays_until_the_upgrade_is_answered() {
+    let mut launch = serve("listen request chmod answer text:up");
+    let (exit, _) = launch.wait();
+    assert_eq!(exit.end, End::Exited { code: 0 }, "{}", text(&launch, Channel::Stderr));
+    assert_eq!(text(&launch, Channel::Stdout), "up\n");
+    assert!(!launch.path("s.sock").exists(), "its name is taken away after the answer");
+}

@@ -126,6 +126,8 @@ fn spec(seed: u64, faults: &Faults) -> RunSpec {
         },
         land: rng.pick(&[LandMode::Branch, LandMode::Merge, LandMode::Pr]),
         checks: checks.iter().map(|check| (*check).to_owned()).collect(),
+        configured_checks: false,
+        no_checks: false,
         keep: Vec::new(),
         protected: Vec::new(),
         setup: rng.percent(15).then(|| "make".to_owned()),

@@ -31,6 +31,8 @@ pub enum Overlay {
     Superseded,
     Stopped(StopCause),
     BlockingRequest,
+    /// The agent exited at a usage limit, and is resumed when the limit has passed.
+    Limited,
     /// A check is owed or running for what would be an end: nothing is final before it.
     Verifying,
     /// The tree kept changing while it was verified.
@@ -49,6 +51,7 @@ pub fn judge(overlay: &Overlay, found: Judgement) -> Judgement {
         Overlay::Stopped(why) => Judgement::new(State::Failed, Rule::Stopped).because(why.cause()),
         Overlay::BlockingRequest => Judgement::new(State::NeedsInput, Rule::Request)
             .with(found.flags.into_iter().filter(|flag| *flag == Flag::LivenessUnknown)),
+        Overlay::Limited => Judgement::new(State::Working, Rule::Limited),
         Overlay::Verifying => Judgement {
             state: State::Verifying,
             cause: None,

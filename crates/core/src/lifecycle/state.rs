@@ -133,6 +133,7 @@ words!(
         Stopped = "O3",
         Request = "O4",
         Superseded = "O5",
+        Limited = "O6",
         Verifying = "V1",
         MovingTree = "V2",
         L1 = "L1", L2 = "L2", L3 = "L3", L4 = "L4", L5 = "L5", L6 = "L6", L7 = "L7",

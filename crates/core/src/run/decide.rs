@@ -129,6 +129,7 @@ pub enum Command {
     CardWritten {
         leg: u32,
         failure: Option<String>,
+        changed: Option<Vec<String>>,
     },
     /// A record of an effect that Provost had not started was moved aside.
     RecordForged {
@@ -262,9 +263,9 @@ impl Run {
                 let owed = self.hooks.iter().any(|hook| hook.key == key);
                 if_new(owed, HookFinished { key, end })
             }
-            Command::CardWritten { leg, failure } => {
+            Command::CardWritten { leg, failure, changed } => {
                 let owed = self.legs.iter().any(|l| l.no == leg && l.sealed.is_some() && !l.card);
-                if_new(owed, CardWritten { leg, failure })
+                if_new(owed, CardWritten { leg, failure, changed })
             }
             Command::RecordForged { effect, moved_to } => {
                 if_new(true, RecordForged { effect, moved_to })

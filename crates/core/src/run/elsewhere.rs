@@ -43,7 +43,7 @@ impl Run {
         stop.or_else(seal).or_else(|| self.hooks.first().map(|hook| forgo(hook, now))).or_else(
             || {
                 let leg = unwritten()?.no;
-                Some(CardWritten { leg, failure: Some(because()) }.into())
+                Some(CardWritten { leg, failure: Some(because()), changed: None }.into())
             },
         )
     }

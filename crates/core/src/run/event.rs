@@ -119,7 +119,12 @@ events! {
     RunTakenOver = "run.taken_over", 1 {}
     BudgetRaised = "run.budget_raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     HookFinished = "run.hook_finished", 1 { key: RunHookKey, end: HookEnd }
-    CardWritten = "run.card_written", 1 { leg: u32, failure: Option<String> }
+    CardWritten = "run.card_written", 1 {
+        leg: u32, failure: Option<String>,
+        /// The protected and trust-relevant files that differ between the run's base and its end, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changed: Option<Vec<String>>,
+    }
     /// A record of an effect that Provost had not started was moved aside, and the effect ran.
     RecordForged = "run.record_forged", 1 { effect: String, moved_to: String }
 }

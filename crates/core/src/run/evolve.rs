@@ -160,7 +160,7 @@ impl Run {
             Event::HookFinished(e) => self.hooks.retain(|hook| hook.key != e.key),
             Event::CardWritten(e) => {
                 let leg = self.legs.iter_mut().find(|leg| leg.no == e.leg);
-                leg.into_iter().for_each(|leg| leg.card = true);
+                leg.into_iter().for_each(|leg| (leg.card, leg.changed) = (true, e.changed.clone()));
             }
             Event::RecordForged(_) => self.forged_records = self.forged_records.saturating_add(1),
         }
@@ -305,6 +305,7 @@ impl Leg {
             sealed: None,
             landing_over: false,
             card: false,
+            changed: None,
         }
     }
 }

@@ -11,7 +11,13 @@ use super::{
     stage::Stage,
     state::Run,
 };
-use crate::{ids::CommitId, plan::Plan, policy::Ruling, trust::held_patterns, verdict::Snapshot};
+use crate::{
+    ids::CommitId,
+    plan::Plan,
+    policy::Ruling,
+    trust::held_patterns,
+    verdict::{CheckOrigin, Snapshot},
+};
 
 /// A landing that changes files which only the operator may let land.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +102,16 @@ impl Run {
         }
     }
 
+    /// Returns who named a check.
+    pub fn check_origin(&self, command: &str) -> CheckOrigin {
+        let named = self.spec.checks.iter().any(|check| check == command);
+        match (self.is_users(command), named && self.spec.configured_checks) {
+            (true, true) => CheckOrigin::Configuration,
+            (true, false) => CheckOrigin::Operator,
+            (false, _) => CheckOrigin::Agent,
+        }
+    }
+
     /// Returns the commands of a plan that no user named, each once.
     fn written_by_agents<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
         let commands = plan.tasks().iter().flat_map(|task| &task.checks);
@@ -116,7 +132,8 @@ impl Run {
     pub(super) fn awaited_commands(&self) -> Vec<&str> {
         let plan = self.planned.as_ref().map(|planned| &planned.plan);
         let commands = plan.map(|plan| self.written_by_agents(plan)).unwrap_or_default();
-        commands.into_iter().filter(|command| !self.has_consent(command)).collect()
+        let runs = |command: &&str| !self.spec.no_checks && !self.has_consent(command);
+        commands.into_iter().filter(runs).collect()
     }
 
     /// Whether a check of the plan may be run.

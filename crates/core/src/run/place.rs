@@ -63,6 +63,7 @@ impl Run {
             protected: spec.protected.clone(),
             check_terms: CheckTerms {
                 agent_checks: self.agent_checks(),
+                configured: if spec.configured_checks { spec.checks.clone() } else { Vec::new() },
                 base: Some(self.protected_base().clone()),
             },
             empty_diff: self.empty_diff(job.stage),

@@ -224,6 +224,12 @@ pub struct RunSpec {
     pub reviews: Reviews,
     pub land: LandMode,
     pub checks: Vec<String>,
+    /// Whether the checks come from the configuration, and not from the command line.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub configured_checks: bool,
+    /// Whether nothing is checked at all, by checks of a plan neither.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_checks: bool,
     pub keep: Vec<String>,
     /// Files that the checks rest on: a change of them is told with the verdict.
     #[serde(default)]

@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    graph::Graph,
+    graph::{Graph, Phase},
     held::HeldLanding,
     hook::{RunHookEvent, RunHookOwed},
     landing::{LandStep, Landing, Remark},
@@ -135,6 +135,10 @@ pub struct Leg {
     pub landing_over: bool,
     /// Whether the report card of the outcome was written.
     pub card: bool,
+    /// The protected and trust-relevant files that differ between the run's base and the end of this leg, once they
+    /// were compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Vec<String>>,
 }
 
 /// A goal taken to an outcome.
@@ -248,6 +252,18 @@ impl Run {
     pub fn proves(&self, check: &str) -> bool {
         let proof = self.proof.as_ref().zip(self.head.as_ref());
         proof.is_some_and(|(proof, head)| proof.is_for(head) && proof.covers(&[check]))
+    }
+
+    /// Returns the ends of the sessions whose work is part of the run's: those of the whole, and of merged tasks. While
+    /// the run is open, every task may be merged yet.
+    pub fn contributing_ends(&self) -> impl Iterator<Item = &SessionEnd> {
+        let merged = |session: &&RunSession| {
+            let task = session.task.as_ref().zip(self.graph.as_ref());
+            let task = task.and_then(|(id, graph)| graph.task(id));
+            !self.is_sealed() || task.is_none_or(|task| task.phase == Phase::Merged)
+        };
+        let ends = self.sessions.iter().filter(merged).filter_map(|one| one.end.as_deref());
+        ends.filter(|end| end.is_good())
     }
 
     /// Gives the findings that nobody mended: the last word of each review of a task, and of the whole.

@@ -392,7 +392,7 @@ impl Run {
         let mut checks: Vec<&str> = Vec::new();
         // A command that nobody agreed to is never run, whatever let the plan pass.
         let of_tasks = tasks.into_iter().flat_map(|plan| &plan.checks);
-        let of_tasks = of_tasks.filter(|check| self.may_run(check));
+        let of_tasks = of_tasks.filter(|check| self.may_run(check) && !self.spec.no_checks);
         for check in self.spec.checks.iter().chain(of_tasks) {
             if !checks.contains(&check.as_str()) {
                 checks.push(check);

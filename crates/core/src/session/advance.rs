@@ -31,16 +31,19 @@ impl Session {
             .or_else(|| self.give_up_the_process())
             .or_else(|| self.run_out_of_budget())
             .or_else(|| self.owe_launch())
+            .or_else(|| self.relaunch())
             .or_else(|| self.rule_by_policy())
             .or_else(|| self.go_on_after_a_crash())
             .or_else(|| self.expire(now))
             .or_else(|| self.lift_the_limit(now))
+            .or_else(|| self.resume_after_limit())
             .or_else(|| self.give_up_the_handshake(now))
             .or_else(|| self.doubt_what_was_typed(now))
             .or_else(|| self.call_off_the_press())
             .or_else(|| self.give_up_what_is_doubted(now))
             .or_else(|| self.drop_what_is_moot())
             .or_else(|| self.give_up_the_compaction(now))
+            .or_else(|| self.give_up_own_turn(now))
             .or_else(|| self.hand_over())
             .or_else(|| self.react(now))
             .or_else(|| self.run_out_of_time(now))
@@ -68,6 +71,7 @@ impl Session {
             self.compaction_deadline(),
             self.reaction_deadline(),
             self.quiet_deadline(),
+            self.own_turn_deadline(),
         ];
         open.into_iter()
             .filter(|_| !sealed)
@@ -146,7 +150,8 @@ impl Session {
     }
 
     fn refusal(&self) -> Option<&str> {
-        self.current_launch()?.stream.refused.as_deref()
+        let launch = self.current_launch().filter(|_| !self.is_relaunching())?;
+        launch.stream.refused.as_deref()
     }
 
     /// No model call starts once the budget is known to be used up.
@@ -373,6 +378,7 @@ impl Session {
         let asks = !self.spec.agent.driver.has_terminal()
             && !self.attempt().held
             && !self.is_compacting()
+            && !self.repeats_a_message()
             && !self.is_member();
         let launch = self.current_launch().filter(free).filter(|_| asks)?;
         let asked = self.attempt().result_asked.is_some();
@@ -385,6 +391,11 @@ impl Session {
                 // An agent that goes on with another's work is asked for its own.
                 let key = match self.knows(&key) {
                     true => format!("{key}-l{}", launch.id.no),
+                    false => key,
+                };
+                // A refused question is asked anew.
+                let key = match self.knows(&key) {
+                    true => format!("{key}-{}", self.messages.len()),
                     false => key,
                 };
                 Some(ResultAsked { key }.into())
@@ -461,7 +472,10 @@ impl Session {
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {
         // Whoever goes on has not ended: however long its tree takes to go, no window ends before that.
-        let goes_on = self.died_at_work().is_some() || self.is_handing_over();
+        let goes_on = self.died_at_work().is_some()
+            || self.is_handing_over()
+            || self.is_relaunching()
+            || self.is_paused();
         if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() || goes_on {
             return None;
         }

@@ -155,6 +155,12 @@ pub struct Attempt {
     /// How many times the account's limit was waited for.
     #[serde(default)]
     pub limit_waits: u32,
+    /// How many times a launch was repeated that failed before the agent answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub relaunches: u32,
+    /// How many times in a row the agent's program refused the question for the result.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refusals: u32,
     pub result_asked: Option<Moment>,
     /// How its last turn came out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,6 +173,10 @@ pub struct Attempt {
     pub shown: State,
     pub since: Moment,
     pub sealed: Option<Sealed>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A turn that is over.
@@ -203,6 +213,8 @@ impl Attempt {
             reworks: 0,
             resumes: 0,
             limit_waits: 0,
+            relaunches: 0,
+            refusals: 0,
             result_asked: None,
             last_turn: None,
             held: false,

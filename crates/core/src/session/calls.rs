@@ -142,6 +142,7 @@ impl Session {
             returned: Some(Returned { launch, native, ok: e.ok }),
             attempt,
             fate: MessageFate::Queued,
+            refusals: 0,
             typed: None,
             unproved: None,
             occasion: None,

@@ -51,6 +51,21 @@ pub enum Signal {
     Refused {
         reason: String,
     },
+    /// The agent runs, and its server could not be connected to.
+    Unreachable {
+        reason: String,
+    },
+    /// Whether the agent pursues a goal, and so begins its next turn by itself.
+    Goal {
+        active: bool,
+    },
+    /// The agent's program did not take a message, by the key under which it was written.
+    MessageRefused {
+        key: String,
+        reason: String,
+        /// Whether another turn is in its way.
+        busy: bool,
+    },
     /// The agent works, with less than could be expected.
     Warned {
         text: String,

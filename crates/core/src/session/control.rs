@@ -10,6 +10,7 @@ use super::{
     effect::Due,
     event::{ContextKept, Event, MessageDelivered, MessageLost, MessageQueued},
     launch::{Launch, TurnState},
+    own_turns::may_be_repeated,
     reach::Receive,
     spec::{Afterwards, Driver},
     state::{Message, MessageFate, MessageKind, Session},
@@ -144,10 +145,14 @@ impl Session {
             return None;
         }
         // An agent that goes on with another's work is told what that is before all that waits for it.
-        if let Some(instruction) = queued.clone().find(|m| m.kind == MessageKind::Instruction) {
+        let first = |m: &&Message| m.kind == MessageKind::Instruction && may_be_repeated(launch, m);
+        if let Some(instruction) = queued.clone().find(first) {
             return Some(instruction);
         }
-        queued.find(|m| m.kind != MessageKind::Compact || launch.stream.turn == TurnState::Over)
+        queued.find(|m| {
+            let compacts = m.kind == MessageKind::Compact;
+            (!compacts || launch.stream.turn == TurnState::Over) && may_be_repeated(launch, m)
+        })
     }
 
     /// What is asked of a turn or a conversation that is over is moot, as is an answer that nobody waits for.
@@ -205,7 +210,7 @@ impl Session {
             None => {
                 self.turns = self.turns.saturating_add(1);
                 let attempt = self.attempt_mut();
-                attempt.held = false;
+                (attempt.held, attempt.refusals) = (false, 0);
                 attempt.last_turn.take_if(|_| attempt.result_asked.is_none());
                 self.void_verdict(launch);
             }
@@ -248,12 +253,18 @@ impl Session {
     /// What reaches an agent at rest begins a turn, where the protocol says so. Until that comes the agent is at work on
     /// it: whatever else it were given it would take up in the same turn, and if it dies it has something to go on with.
     fn expect_its_turn(&mut self, key: &str, launch: LaunchId, at: Moment) {
-        let rests = |one: &Launch| one.id == launch && one.stream.turn == TurnState::Over;
+        let rests = |one: &Launch| {
+            let free = one.stream.turn == TurnState::Over || one.stream.own_turn.is_some();
+            one.id == launch && free
+        };
         let begins = self.spec.agent.driver.begins_turns() && !self.attempt().is_sealed();
         if begins && self.launches.last().is_some_and(rests) {
             let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
             self.expect_a_turn(at);
-            self.on_launch(launch, |launch| launch.stream.told = text);
+            self.on_launch(launch, |launch| {
+                // It begins that turn, or is taken up in the one that the agent begins by itself.
+                (launch.stream.told, launch.stream.own_turn) = (text, None);
+            });
         }
     }
 

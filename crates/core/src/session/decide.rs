@@ -267,6 +267,13 @@ impl Session {
                 one(TurnEnded { launch: id, turn, end, usage, says, cursor })
             }
             Signal::Refused { reason } => one(StreamRefused { launch: id, reason, cursor }),
+            Signal::Unreachable { reason } => one(StreamUnreachable { launch: id, reason, cursor }),
+            Signal::Goal { active } => {
+                if_new(launch.stream.goal != active, GoalChanged { launch: id, active, cursor })
+            }
+            Signal::MessageRefused { key, reason, busy } => {
+                self.message_refused(launch, &key, &reason, busy, cursor)
+            }
             Signal::Warned { text } => {
                 let new = !self.warnings.contains(&text) && self.warnings.len() < MAX_WARNINGS;
                 if_new(new, AgentWarned { launch: id, text, cursor })

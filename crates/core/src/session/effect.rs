@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     hook::HookKey,
     launch::{Launch, LaunchPhase, StopStep},
+    spec::Driver,
     state::{Message, MessageFate, MessageKind, Session, SetupState, WorkState},
 };
 use crate::{ids::LaunchId, verdict::Verdict};
@@ -30,6 +31,7 @@ pub enum Effect {
     StopLaunch(LaunchId, StopStep),
     Deliver {
         launch: LaunchId,
+        /// The key under which it is written, [`Message::write_key`].
         message: String,
     },
     /// Press the key that sends a message once more.
@@ -63,6 +65,7 @@ pub enum Due {
     Proof,
     Compaction,
     Reaction,
+    OwnTurn,
 }
 
 impl Due {
@@ -79,6 +82,7 @@ impl Due {
             Due::Proof => "proof",
             Due::Compaction => "compaction",
             Due::Reaction => "reaction",
+            Due::OwnTurn => "own_turn",
         }
     }
 }
@@ -143,12 +147,14 @@ impl Session {
         let shakes_hands = self.spec.agent.driver.shakes_hands();
         let ready =
             |launch: &&Launch| launch.stop.is_none() && (launch.stream.ready || !shakes_hands);
-        let launch = self.running().filter(ready)?;
+        // One-shot work is told everything when it starts.
+        let listens = self.spec.agent.driver != Driver::CodexExec;
+        let launch = self.running().filter(ready).filter(|_| listens)?;
         let message = match self.spec.agent.driver.has_terminal() {
             true => self.to_be_typed(launch)?,
             false => self.next_message(launch)?,
         };
-        Some(Effect::Deliver { launch: launch.id, message: message.key.clone() })
+        Some(Effect::Deliver { launch: launch.id, message: message.write_key().into_owned() })
     }
 
     /// Gives what may be typed now. Texts keep their order, and neither an answer nor an interrupt waits for a text.

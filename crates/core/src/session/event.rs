@@ -61,8 +61,14 @@ events! {
         says: Option<String>,
         cursor: Cursor,
     }
+    /// Whether the agent pursues a goal: then it begins its next turn by itself.
+    GoalChanged = "goal.changed", 1 { launch: LaunchId, active: bool, cursor: Cursor }
+    /// The turn that the agent was about to begin by itself did not come.
+    TurnMissing = "turn.missing", 1 { launch: LaunchId }
     /// The agent will not work as it was asked to.
     StreamRefused = "stream.refused", 1 { launch: LaunchId, reason: String, cursor: Cursor }
+    /// The agent runs, and its server could not be connected to.
+    StreamUnreachable = "stream.unreachable", 1 { launch: LaunchId, reason: String, cursor: Cursor }
     AgentWarned = "agent.warned", 1 { launch: LaunchId, text: String, cursor: Cursor }
     /// The sessions of one account go on one after the other, and this is when it is this one's turn.
     LimitSlot = "limit.slot", 1 { at_ms: u64 }
@@ -166,6 +172,10 @@ events! {
     MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, way: Way }
     /// Nothing shows that the agent took what was typed. Only older ledgers have it: it is doubted now.
     MessageUnproved = "message.unproved", 1 { key: String, reason: String }
+    /// The agent's program did not take a message. If `again`, it is sent after the turn that is in its way.
+    MessageRefused = "message.refused", 1 {
+        key: String, launch: LaunchId, reason: String, again: bool, cursor: Cursor,
+    }
     MessageLost = "message.lost", 1 { key: String, reason: String }
 
     ResultAsked = "result.asked", 1 { key: String }

@@ -121,7 +121,8 @@ impl Session {
             Event::LaunchOwed(e) => {
                 let continuation = self.continuation(e.why);
                 let mut launch = Launch::owed(e.launch, e.why, self.attempt().no, at);
-                let died = self.current_launch().filter(|_| e.why == LaunchWhy::Crash);
+                let succeeds = matches!(e.why, LaunchWhy::Crash | LaunchWhy::Retry);
+                let died = self.current_launch().filter(|_| succeeds);
                 launch.stream.told = died.and_then(|died| died.stream.told.clone());
                 self.launches.push(launch);
                 self.resume(e.why, continuation);
@@ -144,6 +145,9 @@ impl Session {
             | Event::TurnStarted(_)
             | Event::TurnEnded(_)
             | Event::StreamRefused(_)
+            | Event::StreamUnreachable(_)
+            | Event::GoalChanged(_)
+            | Event::TurnMissing(_)
             | Event::AgentWarned(_)
             | Event::LimitSlot(_)
             | Event::LimitLifted(_)
@@ -199,6 +203,7 @@ impl Session {
             | Event::MessageDelivered(_)
             | Event::MessageTyped(_)
             | Event::MessageUnproved(_)
+            | Event::MessageRefused(_)
             | Event::MessageLost(_) => self.apply_speech(at, event),
             Event::ResultAsked(_)
             | Event::ReworkSent(_)
@@ -235,6 +240,7 @@ impl Session {
                     }
                 }
                 self.expect_what_was_given(e.launch);
+                self.begin_with_resumption(e.launch);
                 if self.launches.len() == 1 {
                     self.owe_hook(HookEvent::Started, at);
                 }
@@ -313,6 +319,18 @@ impl Session {
                 self.heard(e.launch, at, e.cursor);
                 self.on_launch(e.launch, |launch| launch.stream.refused = Some(e.reason.clone()));
             }
+            Event::StreamUnreachable(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.on_launch(e.launch, |launch| {
+                    launch.stream.refused = Some(e.reason.clone());
+                    launch.stream.unreachable = true;
+                });
+            }
+            Event::GoalChanged(e) => self.change_goal(e, at),
+            Event::TurnMissing(e) => self.on_launch(e.launch, |launch| {
+                launch.stream.goal = false;
+                launch.stream.forget_expected_turn();
+            }),
             Event::AgentWarned(e) => {
                 self.heard(e.launch, at, e.cursor);
                 self.warnings.push(e.text.clone());
@@ -491,6 +509,7 @@ impl Session {
                 message.typed = None;
                 message.unproved = Some(e.reason.clone());
             }),
+            Event::MessageRefused(e) => self.take_refusal(e, at),
             Event::MessageLost(e) => {
                 if self.kind_of(&e.key) == Some(MessageKind::Interrupt) {
                     self.attempt_mut().held = false;
@@ -581,7 +600,7 @@ impl Session {
     fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
         self.attempts.push(Attempt::opened(no, instruction, at));
         self.owe_place_again(no);
-        self.handing_over = None;
+        (self.handing_over, self.limited) = (None, None);
         self.reacted.iter_mut().for_each(|reacted| reacted.total = 0);
         self.queue_instruction();
         // A process that is being ended serves no new instruction: the next launch waits for its end.
@@ -617,7 +636,12 @@ impl Session {
         self.heard(e.launch, at, e.cursor);
         self.usage.add(e.usage.unwrap_or_default());
         // What could not be typed before can be tried again.
-        self.messages.iter_mut().for_each(|message| message.unproved = None);
+        self.messages.iter_mut().for_each(|message| {
+            message.unproved = None;
+            if message.fate != MessageFate::Queued {
+                message.text.clear();
+            }
+        });
         // Whoever takes no instructions has nothing to do after its turn but to end.
         let takes_more = self.spec.agent.driver.has_protocol();
         self.on_launch(e.launch, |launch| {
@@ -635,7 +659,7 @@ impl Session {
         }
         self.attempt_mut().turn_ended(e);
         match &e.end {
-            TurnEnd::Ok => {}
+            TurnEnd::Ok => self.expect_own_turn(e.launch, at),
             TurnEnd::Interrupted => self.go_on_with_what_waits(at),
             TurnEnd::Error(text) => self.take_turn_error(e.launch, text, at),
             TurnEnd::Limited { detail, .. }
@@ -696,6 +720,9 @@ impl Session {
 
     /// A new process goes on with the conversation.
     fn resume(&mut self, why: LaunchWhy, continuation: Option<String>) {
+        if why == LaunchWhy::Retry {
+            self.attempt_mut().relaunches += 1;
+        }
         if why != LaunchWhy::Crash {
             return;
         }
@@ -806,6 +833,7 @@ impl Session {
             returned: None,
             attempt,
             fate: MessageFate::Queued,
+            refusals: 0,
             typed: None,
             unproved: None,
             occasion: None,
@@ -817,11 +845,16 @@ impl Session {
     }
 
     pub(super) fn settle_message(&mut self, key: &str, fate: MessageFate) {
+        // What may be refused is kept until its turn is over, to be sent again.
+        let kept =
+            matches!(fate, MessageFate::Delivered { .. }) && self.spec.agent.driver.begins_turns();
         self.on_message(key, |message| {
             message.fate = fate;
-            // The text has done its work; what a person wrote need not stay in memory.
-            message.text.clear();
             message.reply = None;
+            // The text has done its work; what a person wrote need not stay in memory.
+            if !kept || !message.is_text() {
+                message.text.clear();
+            }
         });
     }
 

@@ -97,6 +97,7 @@ impl Session {
         self.is_unproved()
             && !self.attempt().is_decided()
             && !self.is_blocked()
+            && !self.is_paused()
             && table(self.claim(), self.process(), self.activity(), &Verification::None)
                 .is_terminal()
     }
@@ -140,6 +141,9 @@ impl Session {
         }
         if let Some((cause, _)) = attempt.stopped {
             return Overlay::Stopped(cause);
+        }
+        if self.is_paused() {
+            return Overlay::Limited;
         }
         let owed = self.wants_verdict() && !bug!(SealIgnoresOwedCheck);
         match (self.is_blocked(), self.tree_keeps_moving(), owed) {

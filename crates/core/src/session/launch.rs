@@ -38,6 +38,10 @@ pub enum LaunchWhy {
     Crash,
     /// Another agent goes on with the work.
     HandedOver,
+    /// The launch before it failed before the agent answered.
+    Retry,
+    /// The usage limit at which the agent exited has passed.
+    Limit,
 }
 
 /// How a process ended.
@@ -88,6 +92,8 @@ pub enum StopWhy {
     Leftover,
     /// Another agent goes on with the work.
     HandedOver,
+    /// The agent could not be connected to, and is launched once more.
+    Unreachable,
 }
 
 /// How far a stop has gone. Steps are taken once each, in this order.
@@ -165,6 +171,15 @@ pub struct Stream {
     /// Why the agent will not work as it was asked to.
     #[serde(default)]
     pub refused: Option<String>,
+    /// Whether `refused` says that the agent could not be connected to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreachable: bool,
+    /// Whether the agent pursues a goal: then it begins its next turn by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goal: bool,
+    /// Since when the agent is about to begin a turn by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_turn: Option<Moment>,
     /// Whether the last turn ended well.
     #[serde(default)]
     pub ended_well: bool,
@@ -200,7 +215,15 @@ impl Stream {
 
     pub(super) fn begin_turn(&mut self, turn: Option<String>) {
         (self.turn, self.expected) = (TurnState::Open { turn }, false);
-        self.interrupted = false;
+        (self.interrupted, self.own_turn) = (false, None);
+    }
+
+    /// A turn that only was expected does not come.
+    pub(super) fn forget_expected_turn(&mut self) {
+        self.own_turn = None;
+        if self.turn == (TurnState::Open { turn: None }) {
+            (self.turn, self.expected, self.told) = (TurnState::Over, false, None);
+        }
     }
 
     pub(super) fn end_turn(&mut self, well: bool, takes_more: bool) {
@@ -307,6 +330,9 @@ impl Launch {
             stream: Stream {
                 ready: false,
                 refused: None,
+                unreachable: false,
+                goal: false,
+                own_turn: None,
                 ended_well: false,
                 interrupted: false,
                 turn,

@@ -20,9 +20,11 @@ mod guess;
 mod hook;
 mod judge;
 mod launch;
+mod own_turns;
 mod pane;
 mod reach;
 mod react;
+mod relaunch;
 mod spec;
 mod state;
 mod typing;
@@ -44,17 +46,18 @@ pub(crate) use elsewhere::forgone;
 pub use event::{
     AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
     AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, ContextCompacted,
-    ContextKept, ContextTold, Event, FactTold, HookFinished, LaunchAdopted, LaunchFailed,
-    LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
-    MessageDelivered, MessageLost, MessageQueued, MessageTyped, MessageUnproved, OutputAtLimit,
-    OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PaneSeen, PeopleAttached, ProcessEnded,
-    ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved, ProgressTold, ReactionDone,
-    RecordForged, ReportsRefused, RequestContradicted, RequestOpened, RequestRuled, RequestSettled,
-    ResultAsked, ResultTold, ReworkSent, SessionOpened, SetupFinished, SignalHinted,
-    SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved,
-    StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled,
-    StreamSilent, TaskAssigned, ThreadLeft, ThreadMoved, ToolAnswered, ToolCalled, TreeGone,
-    TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
+    ContextKept, ContextTold, Event, FactTold, GoalChanged, HookFinished, LaunchAdopted,
+    LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
+    MessageDelivered, MessageLost, MessageQueued, MessageRefused, MessageTyped, MessageUnproved,
+    OutputAtLimit, OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PaneSeen,
+    PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved,
+    ProgressTold, ReactionDone, RecordForged, ReportsRefused, RequestContradicted, RequestOpened,
+    RequestRuled, RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionOpened,
+    SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked,
+    StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused,
+    StreamRetrying, StreamSettled, StreamSilent, StreamUnreachable, TaskAssigned, ThreadLeft,
+    ThreadMoved, ToolAnswered, ToolCalled, TreeGone, TurnEnded, TurnMissing, TurnStarted,
+    UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{

@@ -14,7 +14,7 @@ use crate::{
     result::ResultForm,
     run::Stage,
     task::Role,
-    verdict::{EmptyDiff, Snapshot},
+    verdict::{CheckOrigin, EmptyDiff, Snapshot},
 };
 
 /// How Provost talks with the agent.
@@ -378,6 +378,9 @@ pub struct Spec {
 pub struct CheckTerms {
     /// Checks that an agent wrote. They can refute the work and never prove it alone.
     pub agent_checks: Vec<String>,
+    /// Checks that come from the configuration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub configured: Vec<String>,
     /// The commit whose protected files the checks use; none for where the session's own work begins.
     pub base: Option<CommitId>,
 }
@@ -428,6 +431,16 @@ impl Spec {
     pub fn exit0_is_done(&self) -> bool {
         let judged_by_checks = !self.agent.driver.has_protocol() && !self.checks.is_empty();
         self.exit0 == Exit0::IsDone || judged_by_checks
+    }
+
+    /// Returns who named a check.
+    pub fn check_origin(&self, command: &str) -> CheckOrigin {
+        let among = |checks: &[String]| checks.iter().any(|check| check == command);
+        match (among(&self.check_terms.agent_checks), among(&self.check_terms.configured)) {
+            (true, _) => CheckOrigin::Agent,
+            (false, true) => CheckOrigin::Configuration,
+            (false, false) => CheckOrigin::Operator,
+        }
     }
 
     /// Whether one of the checks was named by the operator: only that can prove the work.

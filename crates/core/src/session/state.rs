@@ -87,6 +87,9 @@ pub struct Message {
     pub returned: Option<Returned>,
     pub attempt: u32,
     pub fate: MessageFate,
+    /// How many times the agent's program refused it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refusals: u32,
     /// When it was typed into a terminal, if it was and nothing shows yet that the agent took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typed: Option<Typed>,

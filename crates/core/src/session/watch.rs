@@ -645,13 +645,13 @@ impl Session {
     /// terminal, and nobody else as far as is known.
     pub(super) fn input_seen(&self, key: &str, launch: LaunchId) -> Decision {
         let queued = |key: &str| {
-            self.messages.iter().find(|m| m.key == key && m.fate == MessageFate::Queued)
+            self.messages.iter().find(|m| m.write_key() == key && m.fate == MessageFate::Queued)
         };
         // A key that interrupts is no text that the agent could be seen to take: its turn ends, or does not.
         let presses = queued(key).is_some_and(|message| message.kind == MessageKind::Interrupt);
         if !self.spec.agent.driver.has_terminal() || presses {
-            let delivered = MessageDelivered { key: key.to_owned(), launch };
-            return queued(key).map(|_| vec![delivered.into()]).ok_or(Rejected::Nothing);
+            let message = queued(key).ok_or(Rejected::Nothing)?;
+            return Ok(vec![MessageDelivered { key: message.key.clone(), launch }.into()]);
         }
         let pressed = key.strip_suffix(AGAIN).and_then(queued);
         let (message, from, to) = match pressed {

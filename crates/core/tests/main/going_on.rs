@@ -138,8 +138,11 @@ fn an_agent_that_died_before_it_heard_anything_is_only_told_its_instruction() {
 #[test]
 fn an_agent_without_a_conversation_does_not_go_on_and_neither_does_one_that_claimed() {
     let mut bench = Bench::running(codex());
+    bench.end(End::Signal(9));
+    assert_eq!(bench.session.launches[1].why, LaunchWhy::Retry, "it is begun anew, once");
+    bench.start();
     bench.end(End::Signal(9)).settle();
-    assert_eq!((bench.session.launches.len(), bench.state()), (1, State::Failed));
+    assert_eq!((bench.session.launches.len(), bench.state()), (2, State::Failed));
     let mut bench = working(codex());
     bench.claim(provost_core::lifecycle::ClaimKind::Completed).end(End::Exit(1)).settle();
     assert_eq!((bench.session.launches.len(), bench.state()), (1, State::Disputed));
@@ -531,7 +534,10 @@ fn only_a_crash_at_work_in_a_named_conversation_is_gone_on_with_once_all_was_hea
 
     let mut nameless = Bench::running(codex());
     nameless.end(End::Signal(9));
-    assert_eq!(nameless.session.launches.len(), 1, "there is no conversation to go on with");
+    nameless.start();
+    nameless.end(End::Signal(9));
+    let whys: Vec<LaunchWhy> = nameless.session.launches.iter().map(|launch| launch.why).collect();
+    assert_eq!(whys, [LaunchWhy::First, LaunchWhy::Retry], "no conversation is there to resume");
     let mut talker = spec();
     talker.agent.driver = Driver::Jsonl;
     let mut talker = working(talker);

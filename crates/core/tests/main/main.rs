@@ -20,6 +20,7 @@ mod laws;
 mod moving;
 mod otherwise;
 mod overlay;
+mod own_turns;
 mod panes;
 mod plans;
 mod policy;

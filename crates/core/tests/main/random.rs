@@ -41,7 +41,14 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
     spec.bounds = bounds(rng);
     spec.checks = rng.pick(&[vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]]);
     let terminal = Driver::CodexTerminal;
-    spec.agent.driver = rng.pick(&[Driver::Command, Driver::Jsonl, Driver::Jsonl, terminal]);
+    spec.agent.driver = rng.pick(&[
+        Driver::Command,
+        Driver::Jsonl,
+        Driver::Jsonl,
+        Driver::Codex,
+        Driver::CodexExec,
+        terminal,
+    ]);
     let adopted = spec.agent.driver == terminal && rng.percent(40);
     spec.adopted = adopted.then(Default::default);
     // Nobody begins an agent of somebody else with an instruction, or has its work checked.
@@ -204,7 +211,15 @@ fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
 
 fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
     let native = rng.pick(&["n1", "n2"]).to_owned();
-    match rng.below(18) {
+    match rng.below(21) {
+        18 => Signal::Goal { active: rng.percent(70) },
+        19 => {
+            let keys = session.messages.iter().map(|m| m.write_key().into_owned());
+            let keys: Vec<String> = keys.chain(["forged".to_owned()]).collect();
+            let (key, reason) = (rng.pick(&keys), "busy".to_owned());
+            Signal::MessageRefused { key, reason, busy: rng.percent(70) }
+        }
+        20 => Signal::Unreachable { reason: "gone".to_owned() },
         16 => Signal::Context(Context { used: rng.below(100), window: 100 }),
         17 => rng.pick(&[Signal::Compacted, Signal::NotCompacted { reason: "unknown".to_owned() }]),
         0 => Signal::Ready { thread: rng.pick(&[None, Some("t".to_owned())]) },
@@ -232,7 +247,8 @@ fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
             Signal::Oversized { bytes: 20 << 20 },
         ]),
         14 => {
-            let keys: Vec<String> = session.messages.iter().map(|m| m.key.clone()).collect();
+            let keys = session.messages.iter().map(|m| m.write_key().into_owned());
+            let keys: Vec<String> = keys.collect();
             let forged = vec!["forged".to_owned()];
             Signal::InputSeen { key: rng.pick(if keys.is_empty() { &forged } else { &keys }) }
         }

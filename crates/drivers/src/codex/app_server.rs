@@ -74,6 +74,8 @@ pub(crate) struct AppServer {
     late: VecDeque<Signal>,
     /// What was said last in the open turn, as an answer.
     words: Option<String>,
+    /// Whether the session's own thread has an active goal: then the server begins its next turn.
+    goal: bool,
 }
 
 /// A turn that is over for the agent, and not yet for whoever looks at its work.
@@ -114,6 +116,7 @@ impl AppServer {
             outbox: Outbox::default(),
             late: VecDeque::new(),
             words: None,
+            goal: false,
             opening,
         };
         server.owe(handshake::hello());
@@ -256,7 +259,12 @@ impl AppServer {
                 None
             }
             Ok(_) => None,
-            Err(why) => Some(self.message_refused(&why)),
+            Err(reason) => {
+                let prefix = if is_result { RESULT } else { MESSAGE };
+                let key = id.strip_prefix(prefix)?.to_owned();
+                let busy = self.turn.is_some() || is_busy(&reason);
+                Some(Signal::MessageRefused { key, reason, busy })
+            }
         }
     }
 
@@ -264,18 +272,6 @@ impl AppServer {
         self.results.push_back(turn.to_owned());
         if self.results.len() > MAX_RESULTS {
             self.results.pop_front();
-        }
-    }
-
-    /// A refused message opens no turn, and so one would wait for its end for ever. An open turn goes on
-    /// without it.
-    fn message_refused(&self, why: &str) -> Signal {
-        match self.turn {
-            Some(_) => Signal::Warned { text: format!("a message was refused: {why}") },
-            None => {
-                let end = TurnEnd::Error(format!("the turn was refused: {why}"));
-                Signal::TurnEnded { turn: None, end, usage: None, says: None }
-            }
         }
     }
 
@@ -343,6 +339,13 @@ impl AppServer {
             Note::Resolved(id) => {
                 self.requests.resolved(&id).map(|native| Signal::Withdrawn { native })
             }
+            Note::Goal { thread, active } => {
+                if !self.is_root(thread.as_deref()) {
+                    return None;
+                }
+                let was_active = std::mem::replace(&mut self.goal, active);
+                (active || was_active).then_some(Signal::Goal { active })
+            }
             Note::Settings { thread, settings } => {
                 let ours = self.is_root(thread.as_deref());
                 ours.then(|| self.set(Settings::updated(&settings))).flatten()
@@ -395,7 +398,10 @@ impl AppServer {
         }
         let begun = self.turn.take().unwrap_or(turn);
         self.close_turn(&begun);
-        let key = self.clean(&wire::hashed_key("turn-", &begun), None);
+        // What a turn left running for its goal is not ended between two turns: the next has begun by then.
+        let continues = self.goal && end == TurnEnd::Ok;
+        let name = wire::hashed_key("turn-", &begun);
+        let key = if continues { None } else { self.clean(&name, None) };
         let says = self.words.take();
         let ended = Signal::TurnEnded { turn: Some(begun), end, usage: None, says };
         match key {
@@ -559,6 +565,11 @@ impl AppServer {
         let line = wire::refusal(id, &format!("provost cannot have this answered: {why}"));
         self.outbox.owe(id.key("p:refuse-"), line);
     }
+}
+
+/// Whether a refusal says that another turn, or too much work, is in the way, and not the message itself.
+fn is_busy(reason: &str) -> bool {
+    reason.contains("ActiveTurn") || reason.contains("overloaded")
 }
 
 fn fingerprint(method: &str, params: &Value) -> u64 {

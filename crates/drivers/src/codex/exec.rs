@@ -7,7 +7,7 @@ use provost_core::session::{Signal, TurnEnd, Usage};
 use serde_json::Value;
 
 use super::{
-    ends,
+    ends, resets,
     wire::{bounded, text},
 };
 use crate::{Opening, Protocol};
@@ -36,11 +36,13 @@ pub(crate) struct Exec {
     total: Usage,
     /// What was said last in the open turn.
     words: Option<String>,
+    /// When the line at hand was printed: its lines tell no time.
+    now_ms: Option<u64>,
 }
 
 impl Exec {
     pub(crate) fn new(opening: Opening) -> Exec {
-        Exec { opening, strayed: false, total: Usage::default(), words: None }
+        Exec { opening, strayed: false, total: Usage::default(), words: None, now_ms: None }
     }
 
     /// An unknown name is not refused by Codex: it begins a new conversation, and says nothing.
@@ -69,9 +71,23 @@ impl Exec {
         let says = self.words.take();
         Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: Some(took), says }
     }
+
+    fn failed(&self, error: &Value) -> TurnEnd {
+        let detail = ends::told(error);
+        if !LIMITED.iter().any(|begins| detail.starts_with(begins)) {
+            return TurnEnd::Error(detail);
+        }
+        let zone = self.opening.zone.as_ref();
+        let until_ms = self.now_ms.and_then(|now| resets::until(&detail, now, zone));
+        TurnEnd::Limited { until_ms, detail }
+    }
 }
 
 impl Protocol for Exec {
+    fn set_clock(&mut self, wall_ms: u64) {
+        self.now_ms = Some(wall_ms);
+    }
+
     fn read(&mut self, line: &[u8]) -> Option<Signal> {
         let line = line.trim_ascii();
         if self.strayed || !line.starts_with(b"{") {
@@ -91,7 +107,7 @@ impl Protocol for Exec {
             "turn.completed" => Some(self.completed(&line["usage"])),
             "turn.failed" => Some(Signal::TurnEnded {
                 turn: None,
-                end: failed(&line["error"]),
+                end: self.failed(&line["error"]),
                 usage: None,
                 says: None,
             }),
@@ -102,14 +118,6 @@ impl Protocol for Exec {
 
     fn remembers(&self) -> bool {
         true
-    }
-}
-
-fn failed(error: &Value) -> TurnEnd {
-    let detail = ends::told(error);
-    match LIMITED.iter().any(|begins| detail.starts_with(begins)) {
-        true => TurnEnd::Limited { until_ms: None, detail },
-        false => TurnEnd::Error(detail),
     }
 }
 
@@ -174,6 +182,19 @@ mod tests {
         };
         assert_eq!(took(100), Usage { input: 100, output: 1 });
         assert_eq!(took(250), Usage { input: 150, output: 0 });
+    }
+
+    #[test]
+    fn f4_3_once_a_limit_tells_until_when() {
+        let line = r#"{"type":"turn.failed","error":{"message":"You've hit your usage limit. Try again in 5s."}}"#;
+        let mut exec = exec(None);
+        let until = |exec: &mut Exec| match exec.read(line.as_bytes()) {
+            Some(Signal::TurnEnded { end: TurnEnd::Limited { until_ms, .. }, .. }) => until_ms,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(until(&mut exec), None, "five seconds from when?");
+        exec.set_clock(1_000);
+        assert_eq!(until(&mut exec), Some(6_000));
     }
 
     #[test]

@@ -43,6 +43,11 @@ pub(crate) enum Note {
         will_retry: bool,
     },
     Resolved(Id),
+    /// The goal of a thread: while it is active, the server begins one turn after the other.
+    Goal {
+        thread: Option<String>,
+        active: bool,
+    },
     /// The thread has these settings now.
     Settings {
         thread: Option<String>,
@@ -102,6 +107,8 @@ pub(crate) const METHODS: &[&str] = &[
     "error",
     "serverRequest/resolved",
     "thread/settings/updated",
+    "thread/goal/updated",
+    "thread/goal/cleared",
 ];
 
 impl Note {
@@ -129,6 +136,11 @@ impl Note {
                 will_retry: params["willRetry"].as_bool().unwrap_or(false),
             },
             "serverRequest/resolved" => Note::Resolved(Id::of(params.get("requestId")?)?),
+            "thread/goal/updated" => {
+                let status = text(params.get("goal")?, "status")?;
+                Note::Goal { thread, active: status == "active" }
+            }
+            "thread/goal/cleared" => Note::Goal { thread, active: false },
             "thread/settings/updated" => {
                 Note::Settings { thread, settings: params.get("threadSettings")?.clone() }
             }

@@ -182,17 +182,39 @@ fn says_completed(talk: &mut Talk, turn: &str) -> Option<Signal> {
 }
 
 #[test]
-fn a_refused_message_ends_the_turn_that_it_did_not_open() {
-    let mut talk = Talk::opened();
-    let refused = json!({"id": "m:instruction-1", "error": {"message": "thread not found"}});
-    let Some(Signal::TurnEnded { turn: None, end: TurnEnd::Error(told), .. }) =
-        talk.hears(refused.clone())
-    else {
-        panic!()
+fn f4_2_refused_message_is_no_end_of_a_turn() {
+    let refusal = |key: &str, why: &str| json!({"id": key, "error": {"message": why}});
+    let refused = |key: &str, why: &str, busy| {
+        let (key, reason) = (key.to_owned(), why.to_owned());
+        Some(Signal::MessageRefused { key, reason, busy })
     };
-    assert!(told.contains("thread not found"));
+    let mut talk = Talk::opened();
+    let unknown = refusal("m:instruction-1", "thread not found");
+    let told = talk.hears(unknown.clone());
+    assert_eq!(told, refused("instruction-1", "thread not found", false));
+    let why = "failed to submit turn input: ActiveTurnOutputSchemaMismatch";
+    let told = talk.hears(refusal("r:result-1-0", why));
+    assert_eq!(told, refused("result-1-0", why, true), "the turn has yet to be seen");
     talk.turn_starts();
-    assert!(matches!(talk.hears(refused), Some(Signal::Warned { .. })));
+    assert_eq!(talk.hears(unknown), refused("instruction-1", "thread not found", true));
+}
+
+#[test]
+fn f4_2_between_turns_of_a_goal_nothing_is_cleaned() {
+    let mut talk = Talk::opened();
+    let goal = |status: &str| json!({"threadId": THREAD, "goal": {"status": status}});
+    let over = json!({"threadId": THREAD, "turn": {"id": "turn-1", "status": "completed"}});
+    assert_eq!(talk.note("thread/goal/cleared", json!({"threadId": THREAD})), None);
+    talk.turn_starts();
+    let told = talk.note("thread/goal/updated", goal("active"));
+    assert_eq!(told, Some(Signal::Goal { active: true }));
+    let ended = talk.note("turn/completed", over.clone());
+    assert!(matches!(ended, Some(Signal::TurnEnded { end: TurnEnd::Ok, .. })), "{ended:?}");
+    talk.turn_starts();
+    let told = talk.note("thread/goal/updated", goal("complete"));
+    assert_eq!(told, Some(Signal::Goal { active: false }));
+    assert_eq!(talk.note("turn/completed", over), None, "it is held back until it is cleaned");
+    assert_eq!(talk.write()["method"], "thread/backgroundTerminals/clean");
 }
 
 #[test]

@@ -392,6 +392,12 @@ pub(super) fn of_session(event: &SessionEvent) -> Option<Told> {
         SessionEvent::MessageUnproved(e) => {
             Told::new("nothing shows that the message was taken").text(&e.reason).key(&e.key)
         }
+        SessionEvent::MessageRefused(e) => {
+            Told::new("message refused by the agent's program").text(&e.reason).key(&e.key)
+        }
+        SessionEvent::StreamUnreachable(e) => {
+            Told::new(format!("launch {} could not be connected to", e.launch.no)).text(&e.reason)
+        }
         SessionEvent::MessageLost(e) => Told::new("message lost").text(&e.reason).key(&e.key),
         SessionEvent::ReworkSent(e) => Told::new("work goes back").text(&e.text).key(&e.key),
         SessionEvent::CheckFinished(e) => {

@@ -25,6 +25,12 @@ impl Clock {
     pub fn ours(&self, kernel_ms: u64) -> u64 {
         kernel_ms.saturating_add(self.offset_ms)
     }
+
+    /// Returns the time of the wall clock at a past moment of this clock.
+    pub fn wall_of(&self, mono_ms: u64) -> u64 {
+        let ago = self.now().mono_ms.saturating_sub(mono_ms);
+        millis(ClockId::Realtime).saturating_sub(ago)
+    }
 }
 
 fn millis(clock: ClockId) -> u64 {

@@ -67,8 +67,7 @@ pub(crate) fn equip(
         Driver::CodexExec => {
             spec.argv.extend(exec_arguments(session));
             // Arguments can be read by every user of the machine.
-            let instruction = session.attempt().instruction.clone().unwrap_or_default();
-            spec.stdin = StdinMode::Text(instruction);
+            spec.stdin = StdinMode::Text(session.one_shot_text().to_owned());
             spec.journal_stdin = false;
         }
         Driver::CodexTerminal => spec.argv.extend(terminal_arguments(program, session, launch)),

@@ -640,8 +640,8 @@ impl Context {
         key: &str,
         cancel: watch::Receiver<bool>,
     ) -> Option<Command> {
-        let message = session.messages.iter().find(|message| message.key == key)?;
-        let lost = |reason: String| Some(Command::MessageLost { key: key.to_owned(), reason });
+        let message = session.written(key)?;
+        let lost = |reason: String| Some(Command::MessageLost { key: message.key.clone(), reason });
         let dir = self.world.home.launch(launch);
         let secret = session.is_secret(message);
         let kept = self.world.secrets.get(session.id, key);
@@ -800,15 +800,15 @@ fn said(
         reply,
         live: request.launch == launch,
     });
-    let thread = session.thread.as_deref();
+    let (thread, key) = (session.thread.as_deref(), &*message.write_key());
     if message.kind == MessageKind::Interrupt {
         let turn = session.launch(launch).and_then(|launch| launch.turn());
-        let interrupt = Saying::Interrupt { key: &message.key, thread, turn };
+        let interrupt = Saying::Interrupt { key, thread, turn };
         return provost_drivers::say(session.spec.agent.driver, &interrupt);
     }
     if let Some(returned) = &message.returned {
         let said = Saying::Returned {
-            key: &message.key,
+            key,
             native: &returned.native,
             ok: returned.ok,
             text: &message.text,
@@ -819,7 +819,7 @@ fn said(
         return provost_drivers::say(session.spec.agent.driver, &said);
     }
     let saying = Saying::Message {
-        key: &message.key,
+        key,
         kind: message.kind,
         text: &message.text,
         thread,

@@ -656,7 +656,7 @@ impl Follower {
         let note = serde_json::from_slice::<RelayNote>(&frame.payload);
         if let Ok(RelayNote::RelayFailed { why }) = note {
             let after = journal::Cursor { offset: frame.after, skip: 0 };
-            self.observe(Signal::Refused { reason: why }, after).await;
+            self.observe(Signal::Unreachable { reason: why }, after).await;
         }
     }
 
@@ -670,6 +670,7 @@ impl Follower {
 
     /// Reads a line, and says whether it shows that the agent gets on.
     async fn read(&mut self, line: Line, after: journal::Cursor) -> bool {
+        self.protocol.set_clock(self.link.clock.wall_of(self.printed_ms));
         let signal = match line {
             Line::Whole(bytes) => self.protocol.read(&bytes),
             Line::Oversized { len } => Some(Signal::Oversized { bytes: len }),

@@ -49,8 +49,13 @@ pub(crate) async fn carry_out(
         }
         Effect::WriteCard { leg } => {
             let (git, dir, run) = (world.git.clone(), world.home.run(run.id), run.clone());
-            let written = held::blocking(move || report_card::write(&git, &dir, &run, leg)).await;
-            Command::CardWritten { leg, failure: written.err() }
+            held::blocking(move || {
+                let changes = report_card::Changes::of(&git, &run);
+                let changed = changes.first_held();
+                let written = report_card::write(&dir, &run, leg, changes);
+                Command::CardWritten { leg, failure: written.err(), changed }
+            })
+            .await
         }
     }
 }

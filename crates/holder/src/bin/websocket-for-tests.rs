@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
 
@@ -14,7 +15,8 @@ mod sha1;
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
-    let mut server = Server { socket: args.next().unwrap_or_default(), listener: None, peer: None };
+    let socket = args.next().unwrap_or_default();
+    let mut server = Server { socket, listener: None, peer: None, key: String::new() };
     for step in args {
         let (name, value) = step.split_once(':').unwrap_or((&step, ""));
         if let Err(error) = server.step(name, value) {
@@ -28,6 +30,8 @@ struct Server {
     socket: String,
     listener: Option<UnixListener>,
     peer: Option<BufReader<UnixStream>>,
+    /// The key of the request that is to be answered.
+    key: String,
 }
 
 impl Server {
@@ -39,7 +43,11 @@ impl Server {
                 self.listener = Some(UnixListener::bind(&self.socket)?);
                 Ok(())
             }
-            "accept" => self.accept(),
+            // Fails if the socket's path is gone, as Codex 0.140 does.
+            "chmod" => fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600)),
+            "accept" => self.request().and_then(|()| self.answer()),
+            "request" => self.request(),
+            "answer" => self.answer(),
             "refuse" => self.refuse(),
             "visit" => self.visit(),
             "text" => self.send(0x81, value.as_bytes()),
@@ -70,9 +78,9 @@ impl Server {
         }
     }
 
-    fn accept(&mut self) -> io::Result<()> {
-        let key = self.request()?;
-        let digest = sha1::sha1(format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11").as_bytes());
+    fn answer(&mut self) -> io::Result<()> {
+        let keyed = format!("{}258EAFA5-E914-47DA-95CA-C5AB0DC85B11", self.key);
+        let digest = sha1::sha1(keyed.as_bytes());
         let accept = STANDARD.encode(digest);
         let answer = format!(
             "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
@@ -97,8 +105,8 @@ impl Server {
         self.peer()?.get_mut().write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
     }
 
-    /// Takes the next connection and reads its request, and gives the key.
-    fn request(&mut self) -> io::Result<String> {
+    /// Takes the next connection and reads its request.
+    fn request(&mut self) -> io::Result<()> {
         let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         self.peer = Some(BufReader::new(listener.accept()?.0));
         let mut request = Vec::new();
@@ -109,7 +117,8 @@ impl Server {
         }
         let request = String::from_utf8_lossy(&request).into_owned();
         let key = request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
-        Ok(key.ok_or(io::ErrorKind::InvalidData)?.to_owned())
+        self.key = key.ok_or(io::ErrorKind::InvalidData)?.to_owned();
+        Ok(())
     }
 
     fn send(&mut self, first: u8, payload: &[u8]) -> io::Result<()> {

@@ -264,7 +264,12 @@ impl Card {
         let warm = check.warm.map(|warm| if warm { "warm" } else { "cold" }.to_owned());
         let base = (!check.base_files.is_empty())
             .then(|| format!("{} as of the base", clean(&check.base_files.join(", "))));
-        let receipt: Vec<_> = [detail, took, tree, base, warm].into_iter().flatten().collect();
+        let by = check.by.as_deref().map(|by| match by {
+            "agent" => "written by an agent".to_owned(),
+            "configuration" => "configured".to_owned(),
+            _ => "named by you".to_owned(),
+        });
+        let receipt: Vec<_> = [by, detail, took, tree, base, warm].into_iter().flatten().collect();
         let result = self.paint.paint(tone, &clean(&check.result));
         let receipt = self.paint.paint(Tone::Dim, &receipt.join(", "));
         let command = clip(&clean(&check.command), TEXT_WIDTH);

@@ -297,6 +297,7 @@ pub(crate) mod tests {
 
     pub(crate) fn failed() -> SessionRow {
         let check = CheckRow {
+            by: None,
             command: "cargo test".to_owned(),
             result: "failed".to_owned(),
             detail: Some("exit 101".to_owned()),

@@ -355,6 +355,7 @@ pub(crate) mod tests {
 
     fn proved() -> RunRow {
         let check = CheckRow {
+            by: None,
             command: "make test".to_owned(),
             result: "passed".to_owned(),
             detail: Some("exit 0".to_owned()),

@@ -386,6 +386,41 @@ fn f5_g2_allowed_check_alone_completes_and_never_succeeds() {
     planned.model.assert_all_as_scripted();
 }
 
+#[test]
+fn f5_m2_check_of_an_agent_is_shown_as_such() {
+    let rules = "[approvals]\nallow = [\"command: test\"]\n[verify]\nchecks = [\"test -d .\"]\n";
+    let origins = |row: &Value| -> Vec<(Value, Value)> {
+        let checks = row["checks"].as_array().unwrap();
+        checks.iter().map(|check| (check["command"].clone(), check["by"].clone())).collect()
+    };
+    for (arguments, by) in [(&[][..], "configuration"), (&["--check", "test -d ."][..], "operator")]
+    {
+        let Some(planned) = Planned::new(&[plan_with(&["test -s one"])], rules) else { return };
+        let id = planned.run(arguments);
+        let row = planned.site.home.sealed(&id);
+        assert_eq!(row["state"], "succeeded", "{row:#}");
+        let expected = [(json!("test -d ."), json!(by)), (json!("test -s one"), json!("agent"))];
+        assert_eq!(origins(&row), expected, "{row:#}");
+        let status = planned.site.home.provost(&["status", &id]).ok().stdout.clone();
+        assert!(status.contains("written by an agent"), "{status}");
+        let card = eventually("the card is written", || {
+            let card = planned.site.home.provost(&["report-card", &id]);
+            if card.code() == Some(0) { Ok(card.stdout.clone()) } else { Err(card.stderr.clone()) }
+        });
+        assert!(card.contains("written by an agent"), "{card}");
+    }
+}
+
+#[test]
+fn f5_m2_no_check_runs_no_check_of_a_plan() {
+    let Some(planned) = Planned::new(&[plan_with(&["test -s one"])], "") else { return };
+    let id = planned.run(&["--no-check"]);
+    let row = planned.site.home.sealed(&id);
+    assert_eq!((&row["state"], &row["proved"]), (&json!("completed"), &json!(false)), "{row:#}");
+    assert_eq!(row["checks"], json!([]), "{row:#}");
+    planned.model.assert_all_as_scripted();
+}
+
 /// A worker that waits for `order` in a directory, sends each `post-N` in it to the daemon and leaves the replies.
 const WORKER: &str = r#"
 use IO::Socket::UNIX;

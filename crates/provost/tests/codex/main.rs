@@ -14,6 +14,7 @@ mod dispatch;
 mod dispatch_story;
 mod finding;
 mod forms;
+mod goals;
 mod going_on;
 mod journal;
 mod kit;

@@ -246,3 +246,36 @@ fn took(pid: u32) -> (u64, u64) {
     let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
     (memory, ticks * 10)
 }
+
+#[test]
+fn f4_3_once_a_usage_limit_is_waited_for_and_resumed() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = r#"
+            [[thread]]
+            turn = [
+              { response = [{ usage_limit = { resets_in_s = 3 } }] },
+              { response = [{ items = [{ message = "Done." }] }] },
+            ]"#;
+        let Some(stage) = Stage::with(which, scenario) else { return };
+        stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"0s\"\n");
+        let id = stage.spawn(&["--once", "Work."]);
+        let exited = |row: &Value| row["limited"].is_object() && row["process"] != "alive";
+        let row = stage.wait_state(&id, exited);
+        assert_eq!((&row["state"], &row["sealed"]), (&json!("working"), &json!(false)), "{row:#}");
+        assert!(row["flags"].as_array().unwrap().contains(&json!("limited")), "{row:#}");
+        // Codex names the minute of the reset.
+        let until = row["limited"]["until"].as_i64().unwrap() - row["opened_at"].as_i64().unwrap();
+        assert!(until < 180_000, "{which:?}: {row:#}");
+        let why = stage.provost(&["status", &id, "--why"]).ok().stdout();
+        assert!(why.contains("usage limit"), "{why}");
+        stage.daemon().kill();
+        stage.a_day_later(&["status", &id]);
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{which:?}: {row:#}");
+        assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{which:?}: {row:#}");
+        let requests = stage.model.requests();
+        assert_eq!(requests[0].request.thread(), requests[1].request.thread(), "{which:?}");
+        assert!(requests[1].request.prompt().contains("The limit has passed"), "{which:?}");
+        stage.model.assert_all_as_scripted();
+    }
+}

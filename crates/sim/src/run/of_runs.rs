@@ -61,7 +61,7 @@ impl Sim {
                 })
             }
             Effect::WriteCard { leg } => {
-                Some(run::Command::CardWritten { leg: *leg, failure: None })
+                Some(run::Command::CardWritten { leg: *leg, failure: None, changed: None })
             }
         };
         if let Some(command) = result {

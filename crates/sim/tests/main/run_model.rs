@@ -255,7 +255,9 @@ impl Node {
                 let found = head.filter(|commit| self.outside.landed.contains(&commit.0));
                 found.map_or(Command::LandOver { leg: *leg, pull: None }, landed)
             }
-            (Effect::WriteCard { leg }, _) => Command::CardWritten { leg: *leg, failure: None },
+            (Effect::WriteCard { leg }, _) => {
+                Command::CardWritten { leg: *leg, failure: None, changed: None }
+            }
             (
                 Effect::WatchPull { .. }
                 | Effect::RunHook(_)
@@ -527,6 +529,8 @@ fn spec() -> RunSpec {
         },
         land: LandMode::Merge,
         checks: Vec::new(),
+        configured_checks: false,
+        no_checks: false,
         keep: Vec::new(),
         protected: Vec::new(),
         setup: None,

@@ -47,6 +47,8 @@ pub(crate) fn run_spec() -> RunSpec {
         },
         land: LandMode::Branch,
         checks: vec!["check".to_owned()],
+        configured_checks: false,
+        no_checks: false,
         keep: Vec::new(),
         protected: Vec::new(),
         setup: None,

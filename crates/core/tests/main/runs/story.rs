@@ -174,7 +174,7 @@ fn every_hook_runs_once_and_the_card_is_written_once() {
         assert!(bench.try_tell(done).is_err(), "it ran once");
     }
     assert_eq!(bench.run.effects(), [Effect::WriteCard { leg: 1 }]);
-    let written = |leg| Command::CardWritten { leg, failure: None };
+    let written = |leg| Command::CardWritten { leg, failure: None, changed: None };
     assert!(bench.try_tell(written(2)).is_err());
     bench.tell(written(1));
     assert!(bench.try_tell(written(1)).is_err());

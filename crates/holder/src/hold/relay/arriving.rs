@@ -94,7 +94,7 @@ impl Arriving {
             match self.connect() {
                 Ok((server, stream)) => match shake_hands(server, stream) {
                     Ok(upgrading) => (self.upgrading, self.try_at) = (Some(upgrading), None),
-                    Err(error) => return Step::Failed(format!("the server is not ours: {error}")),
+                    Err(error) => return not_ours(&error),
                 },
                 Err(error) => self.try_later(error, now),
             }
@@ -116,7 +116,10 @@ impl Arriving {
     fn upgrade(&mut self) -> Step {
         let Some(mut upgrading) = self.upgrading.take() else { return Step::Ongoing };
         match upgrading.upgrade.read(&mut upgrading.stream) {
-            Ok(true) => Step::Arrived(upgrading.stream, upgrading.server),
+            Ok(true) => match upgrading.server.take_away() {
+                Ok(()) => Step::Arrived(upgrading.stream, upgrading.server),
+                Err(error) => not_ours(&error),
+            },
             Ok(false) => {
                 self.upgrading = Some(upgrading);
                 Step::Ongoing
@@ -171,13 +174,18 @@ impl Arriving {
     }
 }
 
-/// Takes the server for ourselves and begins to speak with it.
+/// Sends the upgrade request. The path stays until it is answered: Codex before 0.157 changes the mode of the path
+/// after it listens, and exits if the path is gone.
 fn shake_hands(server: Server, mut stream: UnixStream) -> io::Result<Upgrading> {
-    server.take_away()?;
+    server.require_one_name()?;
     let upgrade = Upgrade::new(random()?);
     // A fresh socket takes a request as a whole.
     stream.write_all(upgrade.request().as_bytes())?;
     Ok(Upgrading { server, stream, upgrade })
+}
+
+fn not_ours(error: &io::Error) -> Step {
+    Step::Failed(format!("the server is not ours: {error}"))
 }
 
 /// Random bytes: keys and masks have no secret to keep here, but the protocol wants them so.

@@ -15,6 +15,8 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::geteuid;
 
+const OTHER_NAME: &str = "the socket has another name";
+
 /// A socket that is connected to by descriptor, whatever becomes of its name.
 #[derive(Debug)]
 pub(in crate::hold) struct Server {
@@ -45,13 +47,21 @@ impl Server {
         Ok(socket.into())
     }
 
+    /// Fails if the socket has more than one name: the others would stay when one is taken away.
+    pub(super) fn require_one_name(&self) -> io::Result<()> {
+        match rustix::fs::fstat(&self.handle)?.st_nlink {
+            0 | 1 => Ok(()),
+            _ => Err(io::Error::other(OTHER_NAME)),
+        }
+    }
+
     /// Takes the socket's name away. One that has another name stays open to others, which is an error. Others do
     /// not reach it by our descriptor, since a holder is hidden from its user's other processes.
     pub(super) fn take_away(&self) -> io::Result<()> {
         self.remove_name(&fs::read_link(self.path())?)?;
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 => Ok(()),
-            _ => Err(io::Error::other("the socket has another name")),
+            _ => Err(io::Error::other(OTHER_NAME)),
         }
     }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 pub(crate) use self::{
     goal::{Goal, MAX_SPEC},
     next::next_commands,
-    spec::Wish,
+    spec::{Wish, WishedChecks},
 };
 use super::{
     change::KeyArgs,
@@ -92,7 +92,7 @@ pub(crate) struct CommonArgs {
     /// A command that must succeed on the result; may be repeated
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,
-    /// Run no checks, whatever the configuration says
+    /// Run no checks, whatever the configuration or the plan says
     #[arg(long)]
     no_check: bool,
     /// Take the stages, reviews and checks of a preset; what other flags say wins

@@ -70,6 +70,26 @@ pub(crate) struct Wish<'a> {
     pub(crate) pinned: Option<&'a ProjectFile>,
     /// Whether the operator may be asked to trust the project.
     pub(crate) asking: Asking,
+    pub(crate) checks: WishedChecks,
+}
+
+/// Where the checks of a run come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WishedChecks {
+    Configuration,
+    CommandLine,
+    /// Nothing is checked, by checks of a plan neither.
+    None,
+}
+
+impl WishedChecks {
+    fn of(args: &RunArgs) -> WishedChecks {
+        match (args.common.no_check, args.common.check.is_empty()) {
+            (true, _) => WishedChecks::None,
+            (false, true) => WishedChecks::Configuration,
+            (false, false) => WishedChecks::CommandLine,
+        }
+    }
 }
 
 /// Takes the wish of whoever typed the command.
@@ -92,6 +112,7 @@ pub(super) fn wish(args: &RunArgs) -> Result<Wish<'_>, ApiError> {
         ignores_project: args.common.ignore_project_config,
         pinned: None,
         asking: Asking::AtTerminal,
+        checks: WishedChecks::of(args),
     })
 }
 
@@ -138,6 +159,8 @@ pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSp
         reviews: reviews(&config),
         land,
         checks: checks(&config),
+        configured_checks: wish.checks == WishedChecks::Configuration,
+        no_checks: wish.checks == WishedChecks::None,
         keep: keep(&config),
         protected: protected(&config),
         setup: config.worktree.setup.on().map(shell_line),

@@ -10,7 +10,7 @@ use provost_tracker::{issue, schedule::Start, workflow::Config};
 use super::source::Source;
 use crate::{
     commands::{
-        run::{self, Goal, MAX_SPEC, Wish},
+        run::{self, Goal, MAX_SPEC, Wish, WishedChecks},
         spawn::variables::VariableArgs,
     },
     context::Context,
@@ -54,6 +54,7 @@ pub(super) fn open(context: &Context, source: &Source, start: &Start) -> Result<
         pinned: Some(&source.project),
         // The operator was asked when serving began; nobody watches for a question later.
         asking: Asking::Never,
+        checks: WishedChecks::Configuration,
     };
     run::open(context, wish, &key).map(|(_, row)| row)
 }

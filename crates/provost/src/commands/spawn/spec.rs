@@ -59,7 +59,10 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         checks: checks(&config),
         keep: keep(&config),
         protected: protected(&config),
-        check_terms: CheckTerms::default(),
+        check_terms: CheckTerms {
+            configured: if args.check.is_empty() { checks(&config) } else { Vec::new() },
+            ..CheckTerms::default()
+        },
         empty_diff: no_change(&config),
         exit0: exit0(agent.driver, &config),
         afterwards: if args.keep || args.tty { Afterwards::Park } else { Afterwards::Close },

@@ -36,6 +36,9 @@ pub(super) fn of(event: &Event) -> String {
         | Event::TurnStarted(_)
         | Event::TurnEnded(_)
         | Event::StreamRefused(_)
+        | Event::StreamUnreachable(_)
+        | Event::GoalChanged(_)
+        | Event::TurnMissing(_)
         | Event::AgentWarned(_)
         | Event::LimitSlot(_)
         | Event::LimitLifted(_)
@@ -84,6 +87,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::MessageDelivered(_)
         | Event::MessageTyped(_)
         | Event::MessageUnproved(_)
+        | Event::MessageRefused(_)
         | Event::MessageLost(_)
         | Event::ResultAsked(_)
         | Event::ResultTold(_)
@@ -132,6 +136,8 @@ fn beginning(event: &Event) -> String {
                 LaunchWhy::Instruction => ", for the instruction",
                 LaunchWhy::Crash => ", for the agent died at work",
                 LaunchWhy::HandedOver => ", for the agent that goes on",
+                LaunchWhy::Retry => ", for the first was not reached",
+                LaunchWhy::Limit => ", for the usage limit has passed",
             };
             format!("launch {} owed{why}", e.launch.no)
         }
@@ -171,6 +177,10 @@ fn stream(event: &Event) -> String {
             }
         }
         Event::StreamRefused(e) => format!("agent refused: {}", e.reason),
+        Event::StreamUnreachable(e) => format!("agent could not be connected to: {}", e.reason),
+        Event::GoalChanged(e) if e.active => "agent pursues a goal".to_owned(),
+        Event::GoalChanged(_) => "agent pursues no goal any more".to_owned(),
+        Event::TurnMissing(_) => "the agent did not begin the turn that was expected".to_owned(),
         Event::AgentWarned(e) => format!("warning: {}", e.text),
         Event::LimitSlot(_) => "waits for its turn among the sessions of its account".to_owned(),
         Event::LimitLifted(_) => "the account's limit is over, work goes on".to_owned(),
@@ -239,6 +249,7 @@ fn process(event: &Event) -> String {
                 StopWhy::ReworkExhausted => ", its work was refuted too often",
                 StopWhy::Leftover => ", it closed its output and lived on",
                 StopWhy::HandedOver => ", another agent goes on",
+                StopWhy::Unreachable => ", it could not be connected to",
             };
             format!("stop begins: {}{why}", step(e.step))
         }
@@ -309,6 +320,10 @@ fn speech(event: &Event) -> String {
             Way::Doubted => format!("{} may have been typed", e.key),
         },
         Event::MessageUnproved(e) => format!("{} waits: {}", e.key, e.reason),
+        Event::MessageRefused(e) => {
+            let next = if e.again { ", sent again after the open turn" } else { "" };
+            format!("{} refused by the agent's program{next}: {}", e.key, e.reason)
+        }
         Event::MessageLost(e) => format!("{} not delivered: {}", e.key, e.reason),
         Event::ResultAsked(_) => "turn ended without a claim, asked for the result".to_owned(),
         Event::ResultTold(e) => match &e.result {

@@ -10,3 +10,4 @@ mod plans;
 mod questions;
 mod queue;
 mod safety;
+mod warnings;

@@ -1,0 +1,173 @@
+//! Turns that the agent begins by itself, and messages that its program refuses because of them.
+//!
+//! Codex begins a turn by itself while it pursues a goal, for input that a person queued and for mail of sub-agents.
+//! These turns are its work: it is neither asked for a result nor ended while one is open or about to begin. A message
+//! that such a turn is in the way of waits for its end.
+
+use std::borrow::Cow;
+
+use super::{
+    command::Rejected,
+    effect::Due,
+    event::{AttemptStopped, Event, GoalChanged, MessageRefused, TurnMissing},
+    launch::{Cursor, Launch, LaunchPhase, TurnState},
+    state::{Message, MessageFate, MessageKind, Session},
+};
+use crate::{
+    ids::LaunchId,
+    lifecycle::StopCause,
+    limits::{MAX_REFUSALS, OWN_TURN_MS},
+    time::Moment,
+};
+
+type Decision = Result<Vec<Event>, Rejected>;
+
+impl Message {
+    /// The key under which it is written to the agent: another one for each time that it was refused.
+    pub fn write_key(&self) -> Cow<'_, str> {
+        match self.refusals {
+            0 => Cow::Borrowed(&self.key),
+            refusals => Cow::Owned(format!("{}+{refusals}", self.key)),
+        }
+    }
+
+    /// Whether the attempt cannot continue without it.
+    fn is_indispensable(&self) -> bool {
+        match self.kind {
+            MessageKind::Instruction
+            | MessageKind::Rework
+            | MessageKind::ResultWanted
+            | MessageKind::Continue => true,
+            MessageKind::Steer
+            | MessageKind::Answer
+            | MessageKind::Returned
+            | MessageKind::Nudge
+            | MessageKind::Interrupt
+            | MessageKind::Compact => false,
+        }
+    }
+}
+
+/// Whether a message may be sent now: one that was refused waits until no turn is in its way.
+pub(super) fn may_be_repeated(launch: &Launch, message: &Message) -> bool {
+    let free = launch.turn().is_none() && launch.stream.own_turn.is_none();
+    message.refusals == 0 || free
+}
+
+impl Session {
+    /// Returns the message that was written to the agent under a key.
+    pub fn written(&self, key: &str) -> Option<&Message> {
+        self.messages.iter().find(|message| message.write_key() == key)
+    }
+
+    /// Whether a message that was refused has yet to be sent again.
+    pub(super) fn repeats_a_message(&self) -> bool {
+        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+        queued.any(|message| message.refusals > 0)
+    }
+
+    /// Decides what becomes of a message that the agent's program refused. That says nothing about the agent's work.
+    pub(super) fn message_refused(
+        &self,
+        launch: &Launch,
+        key: &str,
+        reason: &str,
+        busy: bool,
+        cursor: Cursor,
+    ) -> Decision {
+        let message = self.written(key).ok_or(Rejected::Nothing)?;
+        if matches!(message.fate, MessageFate::Undeliverable { .. }) {
+            return Err(Rejected::Nothing);
+        }
+        let attempt = self.attempt();
+        let asks = message.kind == MessageKind::ResultWanted;
+        let in_a_row = if asks { attempt.refusals } else { message.refusals };
+        let in_the_way = busy || launch.turn().is_some();
+        let again = in_the_way && message.is_text() && in_a_row + 1 < MAX_REFUSALS;
+        let (key, reason) = (message.key.clone(), reason.to_owned());
+        let refused = MessageRefused { key, launch: launch.id, reason, again, cursor };
+        let ends = !again
+            && message.is_indispensable()
+            && message.attempt == attempt.no
+            && !attempt.is_sealed()
+            && !attempt.is_decided();
+        let stopped = ends.then(|| {
+            let detail = format!("the agent's program refused a message: {}", refused.reason);
+            AttemptStopped { cause: StopCause::Launch, detail }.into()
+        });
+        Ok(std::iter::once(refused.into()).chain(stopped).collect())
+    }
+
+    pub(super) fn take_refusal(&mut self, e: &MessageRefused, at: Moment) {
+        self.heard(e.launch, at, e.cursor);
+        match (self.kind_of(&e.key), e.again) {
+            // It is asked for again when the agent is idle.
+            (Some(MessageKind::ResultWanted), true) => {
+                let attempt = self.attempt_mut();
+                attempt.result_asked = None;
+                attempt.refusals += 1;
+                let reason = e.reason.clone();
+                self.settle_message(&e.key, MessageFate::Undeliverable { reason });
+            }
+            (_, true) => self.on_message(&e.key, |message| {
+                message.fate = MessageFate::Queued;
+                message.refusals += 1;
+            }),
+            (_, false) => {
+                let reason = e.reason.clone();
+                self.settle_message(&e.key, MessageFate::Undeliverable { reason });
+            }
+        }
+        self.on_launch(e.launch, |launch| match e.again {
+            // The turn in its way may not have been seen yet.
+            true if launch.turn().is_none() => {
+                launch.stream.expect_a_turn(at);
+                launch.stream.own_turn = Some(at);
+            }
+            true => {}
+            false => launch.stream.forget_expected_turn(),
+        });
+    }
+
+    pub(super) fn change_goal(&mut self, e: &GoalChanged, at: Moment) {
+        self.heard(e.launch, at, e.cursor);
+        let sealed = self.attempt().is_sealed();
+        self.on_launch(e.launch, |launch| {
+            let stream = &mut launch.stream;
+            stream.goal = e.active;
+            if !e.active && stream.own_turn.is_some() {
+                stream.forget_expected_turn();
+            }
+            if e.active && stream.turn == TurnState::Over && !sealed {
+                stream.expect_a_turn(at);
+                stream.own_turn = Some(at);
+            }
+        });
+    }
+
+    /// After a turn that ended well, the agent begins the next one if it pursues a goal, and else with a message that
+    /// was refused before.
+    pub(super) fn expect_own_turn(&mut self, launch: LaunchId, at: Moment) {
+        let waits = self.repeats_a_message();
+        self.on_launch(launch, |launch| {
+            let stream = &mut launch.stream;
+            if stream.turn == TurnState::Over && (stream.goal || waits) {
+                stream.expect_a_turn(at);
+                stream.own_turn = stream.goal.then_some(at);
+            }
+        });
+    }
+
+    pub(super) fn own_turn_deadline(&self) -> Option<(u64, Due)> {
+        let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
+        let runs = matches!(launch.phase, LaunchPhase::Running { .. });
+        let since = launch.stream.own_turn.filter(|_| runs)?;
+        Some((since.deadline(OWN_TURN_MS), Due::OwnTurn))
+    }
+
+    pub(super) fn give_up_own_turn(&self, now: Moment) -> Option<Event> {
+        let (at, _) = self.own_turn_deadline()?;
+        let launch = self.current_launch()?.id;
+        (now.mono_ms >= at).then(|| TurnMissing { launch }.into())
+    }
+}

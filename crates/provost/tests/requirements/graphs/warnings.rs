@@ -1,0 +1,111 @@
+//! What a run says of files that its checks rest on, and of what its trees lack.
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::kit::{Scripted, Site, beside};
+
+/// A repository with a test that the checks rest on.
+fn guarded(tasks: &[Scripted<'_>]) -> Site {
+    let site = Site::configured(tasks, "verify.protected = [\"test/**\"]\n");
+    site.repo.write("test/range.js", "checks\n");
+    site.repo.commit("A test");
+    site
+}
+
+/// Waits for the report card, with which the run's end is compared with its base, and returns it with the row.
+#[track_caller]
+fn ended(site: &Site, id: &str) -> (Value, String) {
+    site.ended(id);
+    eventually("the card is written", || {
+        (!site.events(id, "run.card_written").is_empty()).then_some(())
+    });
+    let card = site.stage.provost(&["report-card", id]).ok().stdout.clone();
+    (site.ended(id), card)
+}
+
+#[track_caller]
+fn warnings(row: &Value) -> String {
+    row["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
+}
+
+/// What is still open according to a report card.
+fn still_open(card: &str) -> &str {
+    card.split_once("Still open").map_or("", |(_, open)| open)
+}
+
+#[test]
+fn f5_g3_deleted_test_of_a_chained_task_is_reported() {
+    let site = guarded(&[("one", &[], "rm test/range.js"), ("two", &["one"], "echo 2 > two.txt")]);
+    let id = site.opened(&["--check", "true"]);
+    let (row, card) = ended(&site, &id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert!(warnings(&row).contains("test/range.js"), "{row:#}");
+    assert!(still_open(&card).contains("test/range.js"), "{card}");
+}
+
+/// Deletes a test, and adds a line where another task does so too. Who is told of the conflict keeps both lines.
+fn conflicts(line: &str) -> String {
+    format!(
+        "case $n in 1) rm test/{line}.js; printf 'base\\n{line}\\n' > shared.txt;; *) grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"
+    )
+}
+
+#[test]
+fn f5_g3_deleted_test_of_a_returned_task_is_reported() {
+    let (left, right) =
+        (beside("left", "right", &conflicts("left")), beside("right", "left", &conflicts("right")));
+    let site = guarded(&[("left", &[], &left), ("right", &[], &right)]);
+    for file in ["shared.txt", "test/left.js", "test/right.js"] {
+        site.repo.write(file, "base\n");
+    }
+    site.repo.commit("Something to change");
+    let id = site.opened(&["--check", "test -s shared.txt"]);
+    let (row, card) = ended(&site, &id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(site.events(&id, "run.task_returned").len(), 1, "{row:#}");
+    for file in ["test/left.js", "test/right.js"] {
+        assert!(warnings(&row).contains(file), "{row:#}");
+        assert!(still_open(&card).contains(file), "{card}");
+    }
+}
+
+#[test]
+fn f5_g3_change_that_a_later_task_takes_back_is_not_reported() {
+    let site = guarded(&[
+        ("one", &[], "rm test/range.js"),
+        ("two", &["one"], "mkdir -p test; echo checks > test/range.js; echo 2 > two.txt"),
+    ]);
+    let id = site.opened(&["--check", "true"]);
+    let (row, card) = ended(&site, &id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
+    assert!(!still_open(&card).contains("test/range.js"), "{card}");
+}
+
+#[test]
+fn f5_g3_task_that_was_never_merged_warns_of_nothing() {
+    let site = guarded(&[
+        ("good", &[], "echo 1 > one.txt"),
+        ("bad", &[], "rm test/range.js; echo 1 > bad.txt"),
+    ]);
+    let id = site.opened(&["--check", "test ! -e bad.txt"]);
+    let (row, card) = ended(&site, &id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
+    assert_eq!(row["tasks"]["merged"], 1, "{row:#}");
+    assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
+    assert!(!still_open(&card).contains("test/range.js"), "{card}");
+}
+
+#[test]
+fn f5_g3_what_the_verified_tree_lacks_is_on_the_card() {
+    let site = guarded(&[
+        ("one", &[], "git init -q made; echo 1 > made/file; echo 1 > one.txt"),
+        ("two", &["one"], "echo 2 > two.txt"),
+    ]);
+    let id = site.opened(&["--check", "true"]);
+    let (row, card) = ended(&site, &id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert!(warnings(&row).contains("made"), "{row:#}");
+    assert!(still_open(&card).contains("made"), "{card}");
+}
