@@ -330,6 +330,7 @@ fn success_is_proved(event: &Event, before: &Session) -> Result<(), Broken> {
         }
         State::Failed
         | State::EndedUnclaimed
+        | State::Stopped
         | State::Disputed
         | State::Working
         | State::Idle

@@ -88,6 +88,8 @@ pub enum StopWhy {
     Leftover,
     /// Another agent goes on with the work.
     HandedOver,
+    /// The team that it was opened for is over.
+    TeamEnded,
 }
 
 /// How far a stop has gone. Steps are taken once each, in this order.
@@ -351,8 +353,9 @@ impl Launch {
             LaunchPhase::Ended { by: EndedBy::Provost, .. } if self.is_leftover() => {
                 Process::Unknown
             }
-            // A death that Provost brought about says nothing about the work.
+            // A death that Provost brought about says nothing about the work, nor does a start that it called off.
             LaunchPhase::Ended { by: EndedBy::Provost, .. } => Process::Exit0,
+            LaunchPhase::Failed { .. } if self.stop.is_some() => Process::Exit0,
             LaunchPhase::Ended { end: End::Exit(0), .. } => Process::Exit0,
             LaunchPhase::Ended { .. } | LaunchPhase::Failed { .. } => Process::ExitN,
         }

@@ -45,6 +45,7 @@ impl Sim {
                 | State::Accepted
                 | State::Failed
                 | State::EndedUnclaimed
+                | State::Stopped
                 | State::Disputed
                 | State::Cancelled
                 | State::Superseded => session.attempt().is_sealed(),
