@@ -12,7 +12,7 @@ use provost_core::{
     request::{Fate, Request},
     session::{
         Act, Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, Launch, LaunchPhase, Message,
-        MessageFate, MessageKind, Record, Said, Session, StopStep, TurnEnd, Way,
+        MessageFate, MessageKind, Record, Said, Session, StopStep, StopWhy, TurnEnd, Way,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Verdict},
@@ -324,13 +324,20 @@ fn success_is_proved(event: &Event, before: &Session) -> Result<(), Broken> {
             law!(attempt.cancelled.is_some() || resolved, "cancelled by nobody");
             Ok(())
         }
+        State::Stopped => {
+            let why = before.stopped_for();
+            let ended = matches!(why, Some(StopWhy::Operator | StopWhy::TeamEnded));
+            law!(ended, "stopped by nobody");
+            let claimed = matches!(attempt.claim_kind(), ClaimKind::Completed | ClaimKind::Failed);
+            law!(!claimed, "stopped over a claim");
+            Ok(())
+        }
         State::Superseded => {
             law!(attempt.superseded, "superseded by nothing");
             Ok(())
         }
         State::Failed
         | State::EndedUnclaimed
-        | State::Stopped
         | State::Disputed
         | State::Working
         | State::Idle

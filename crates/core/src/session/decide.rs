@@ -232,17 +232,14 @@ impl Session {
     fn decide_evidence(&self, command: &Command) -> Decision {
         // What was found is about a tree, so it counts though a question was opened meanwhile: asked for
         // under its key, it would not be told again.
-        let sealed = self.attempt().is_sealed();
-        let open = !sealed && !self.attempt().is_decided();
-        let lacks = |attempt, no| {
-            (open || (!sealed && self.wants_commit())) && self.lacks_snapshot(attempt, no)
-        };
+        let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         match command.clone() {
             Command::SnapshotTaken { attempt, no, snapshot, caveats } => {
-                if_new(lacks(attempt, no), SnapshotTaken { snapshot, caveats })
+                let wanted = open && self.lacks_snapshot(attempt, no);
+                if_new(wanted, SnapshotTaken { snapshot, caveats })
             }
             Command::SnapshotFailed { attempt, no, reason } => {
-                if_new(lacks(attempt, no), SnapshotFailed { reason })
+                if_new(open && self.lacks_snapshot(attempt, no), SnapshotFailed { reason })
             }
             Command::CheckFinished { attempt, receipt } => {
                 let verifying = &self.attempt().verifying;

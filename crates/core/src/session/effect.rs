@@ -187,14 +187,15 @@ impl Session {
         Effect::TakeSnapshot { attempt: attempt.no, no: attempt.verifying.taken + 1 }
     }
 
-    /// Whether the work in a worktree of its own has ended and is yet to be committed, though no check asks for that. A run
-    /// commits what its sessions left itself.
+    /// Whether the work in a worktree of its own has ended and is yet to be committed, though no check asks for that. What
+    /// the user stopped or decided stays as it is, and a run commits what its sessions left itself.
     pub(super) fn wants_commit(&self) -> bool {
-        let verifying = &self.attempt().verifying;
+        let (attempt, verifying) = (self.attempt(), &self.attempt().verifying);
         let untried = verifying.snapshot.is_none() && verifying.failed.is_none();
         let own = matches!(self.spec.work, Work::Worktree { .. }) && self.spec.run.is_none();
         let stands = matches!(self.work, WorkState::Ready { .. });
-        own && stands && untried && !self.wants_verdict() && self.is_at_its_end()
+        let left = own && stands && untried && !attempt.is_decided() && !self.was_ended();
+        left && !self.wants_verdict() && self.is_at_its_end()
     }
 
     /// Whether an agent worked for the attempt, its outcome is known, and nothing of it works any more.
