@@ -16,6 +16,8 @@ pub enum Code {
     /// The caller may not do this: an agent cannot act for its operator.
     Forbidden,
     TimedOut,
+    /// What is waited for waits for the user.
+    InputNeeded,
     Unreachable,
     /// The ledger is open for reading only.
     ReadOnly,
@@ -32,6 +34,7 @@ impl Code {
             Code::NotFound => 3,
             Code::Refused | Code::Forbidden | Code::ReadOnly => 4,
             Code::TimedOut => 5,
+            Code::InputNeeded => 7,
             Code::Unreachable | Code::Storage | Code::Internal => 6,
         }
     }
@@ -41,7 +44,7 @@ impl Code {
             Code::Failed => 422,
             Code::BadRequest => 400,
             Code::NotFound => 404,
-            Code::Refused => 409,
+            Code::Refused | Code::InputNeeded => 409,
             Code::Forbidden => 403,
             Code::TimedOut => 504,
             Code::Unreachable => 502,

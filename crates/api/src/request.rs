@@ -175,6 +175,9 @@ pub struct DaemonInfo {
     /// Why nothing can be changed, if so.
     pub read_only: Option<String>,
     pub live_sessions: usize,
+    /// How many agents run that Provost started, also for sessions that are over.
+    #[serde(default)]
+    pub running_agents: usize,
     /// Names of environment variables that the daemon can pass to agents; values are never shown.
     pub environment: Vec<String>,
 }

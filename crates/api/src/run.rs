@@ -35,6 +35,12 @@ pub struct RunRow {
     pub base: String,
     /// running, stopping, succeeded, completed, failed or cancelled.
     pub state: String,
+    /// Why it is in that state: what it waits for, or why it ended.
+    #[serde(default)]
+    pub why: String,
+    /// The session that this is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_session: Option<String>,
     pub terminal: bool,
     pub sealed: bool,
     /// Why it failed, in one word: triage, plan, work, tasks, queue, review, landing, budget.
@@ -226,6 +232,9 @@ pub struct RunSessionRow {
     pub cycle: u32,
     /// The state that it was sealed with; none while it works.
     pub state: Option<String>,
+    /// Whether its turn was interrupted, and it waits for the user to say what comes next.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// A question once answered.

@@ -37,11 +37,12 @@ pub struct SessionRow {
     /// Who said so: agent, drop_box (as the agent's; nobody saw who wrote it down), operator, policy, turn_error.
     pub claim_source: Option<String>,
     pub claim_text: Option<String>,
-    /// What the kernel saw: alive, exit0, exitN, unknown; not_started if it never ran and never will.
+    /// What the kernel saw: alive, exit0, exitN, unknown; stopped if a signal of Provost ended it; not_started if it has
+    /// not run.
     pub process: String,
     /// How the process ended, if that was seen.
     pub exit: Option<ExitRow>,
-    /// What the stream shows: active, idle, stale, exited; none if no process ever ran.
+    /// What the stream shows: active, idle, stale, exited; none if no process has run.
     pub activity: String,
     /// What the checks found for the current tree: none, passed, failed.
     pub verification: String,

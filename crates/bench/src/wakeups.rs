@@ -56,7 +56,10 @@ pub(crate) fn system_calls_at_rest(pid: u32) -> Result<usize> {
 fn rest(pid: u32) -> Result<()> {
     let start = now();
     while std::fs::read_dir(format!("/proc/{pid}/task"))?.count() > RESTING_THREADS {
-        ensure!(start.elapsed() < REST_LIMIT, "the daemon keeps more than {RESTING_THREADS} threads");
+        ensure!(
+            start.elapsed() < REST_LIMIT,
+            "the daemon keeps more than {RESTING_THREADS} threads"
+        );
         std::thread::yield_now();
     }
     Ok(())

@@ -411,6 +411,8 @@ events! {
     SessionFailed = "session.failed";
     /// a session ended cleanly, and nobody said that its work was done.
     SessionEndedUnclaimed = "session.ended_unclaimed";
+    /// the user stopped a session that had claimed no end, or its team ended.
+    SessionStopped = "session.stopped";
     /// facts about a session contradict each other.
     SessionDisputed = "session.disputed";
     /// a session was cancelled.

@@ -6,7 +6,7 @@ use provost_api::{
     SubjectRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
-    lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, Verification},
+    lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, StopCause, Verification},
     request::{Fate, Request, RequestKind, Subject, Waiting},
     session::{
         Claim, ClaimSource, End, EndedBy, Fact, FactKind, Glimpse, Launch, LaunchPhase, Limited,
@@ -207,7 +207,22 @@ fn overtaken(launch: &Launch, by: Glimpse, seen: &Seen, now_ms: u64) -> Option<&
 fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
     let plain = !session.spec.agent.driver.has_protocol();
     match (rule, unobserved, awaits_result(session), plain) {
+        (Rule::Stopped, _, _, _) => stopped_in_words(session),
+        (Rule::Ended, _, _, _) if session.dismissed.is_some() => {
+            "Provost stopped it because its team is over; it had claimed no end"
+        }
+        (Rule::L10, _, _, _) if session.is_starting() => "it is being started",
+        (Rule::L11, _, _, _) if session.awaits_user() => INTERRUPTED,
         (Rule::L11, _, _, _) if shown::is_unseen(session) => UNSEEN,
+        (Rule::X12, _, _, _) if shown::is_stopped(session) => {
+            "Provost ended it after it claimed nothing, though the checks passed"
+        }
+        (Rule::X13, _, _, _) if shown::is_stopped(session) => {
+            "Provost ended it after it claimed nothing, and the checks failed"
+        }
+        (Rule::X14, false, _, _) if shown::is_stopped(session) => {
+            "Provost ended it after it claimed nothing"
+        }
         (Rule::X14, true, _, _) => "it ended, nobody saw how, and nobody said that it was done",
         (Rule::L10, _, true, _) => RESULT_ASKED,
         (Rule::L10, _, _, _) if session.current_launch().is_some_and(is_stopped) => {
@@ -219,6 +234,26 @@ fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
         (rule, _, _, _) => rule_in_words(rule),
     }
 }
+
+/// Says why Provost itself ended an attempt.
+fn stopped_in_words(session: &Session) -> &'static str {
+    match session.attempt().stopped.as_ref().map(|(cause, _)| *cause) {
+        Some(StopCause::Timeout) => "Provost stopped it at its time limit",
+        Some(StopCause::Budget) => "Provost stopped it because its budget is used up",
+        Some(StopCause::Launch) if session.launches.iter().any(has_run) => {
+            "it could not be started again"
+        }
+        Some(StopCause::Launch) => "it could not be started",
+        None => rule_in_words(Rule::Stopped),
+    }
+}
+
+fn has_run(launch: &Launch) -> bool {
+    !matches!(launch.phase, LaunchPhase::Owed | LaunchPhase::Failed { .. })
+}
+
+/// What is said of an agent whose turn a person interrupted.
+const INTERRUPTED: &str = "its turn was interrupted; it waits for you to say what comes next";
 
 /// What is said of an agent that writes down nothing for others to read.
 const UNSEEN: &str = "it runs and its turns are not seen, for no record of it can be read";
@@ -528,6 +563,9 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     let superseded = attempt.superseded.then(|| "a newer instruction came first".to_owned());
     let decided = resolved.or_else(|| attempt.cancelled.clone()).or(stopped).or(superseded);
     let asked = awaits_result(session).then(|| RESULT_ASKED.to_owned());
+    let asked = session.awaits_user().then(|| INTERRUPTED.to_owned()).or(asked);
+    let dismissed = session.dismissed.as_ref().map(|dismissed| dismissed.because.clone());
+    let decided = decided.or(dismissed);
     // A crash is a reason of its own, whatever the checks found besides.
     let refuted = || refuted(session).filter(|_| cause != Some(Cause::Crash));
     let answer = || waiting_answer(session).filter(|_| !attempt.is_sealed());
@@ -633,6 +671,7 @@ fn rule_in_words(rule: Rule) -> &'static str {
         Rule::Request => "a request of the agent is open and blocks it",
         Rule::Superseded => "a newer instruction came first",
         Rule::Limited => "it exited at a usage limit of its account and is resumed after that",
+        Rule::Ended => "you stopped it, and it had claimed no end",
         Rule::Verifying => "an end was reached; a check is owed or running",
         Rule::MovingTree => "the tree kept changing while it was verified",
         Rule::L1 => "it claimed completion and is still active",

@@ -37,6 +37,12 @@ pub(crate) fn text(run: &Run) -> String {
 /// Shows a run together with the sessions that work for it now: what they ask, and what they used so far.
 pub(crate) fn live<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunRow {
     let mut row = row(run);
+    let why = run.reason(&look);
+    (row.why, row.why_session) = (clip(&why.text), why.session.map(|id| id.to_string()));
+    let interrupted = |id: &str| id.parse().ok().and_then(&look).is_some_and(Session::awaits_user);
+    row.sessions.iter_mut().for_each(|one| {
+        one.interrupted = one.state.is_none() && interrupted(&one.id);
+    });
     let mut usage = run.usage;
     for (one, session) in run.live().filter_map(|one| Some((one, look(one.id)?))) {
         let (before, turns) = one.counted;
@@ -56,6 +62,7 @@ pub(crate) fn live<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session
 pub fn row(run: &Run) -> RunRow {
     let (spec, leg) = (&run.spec, run.leg());
     let outcome = leg.sealed.as_ref();
+    let why = run.reason(|_| None);
     let proved = run.proof.as_ref().zip(run.head.as_ref()).is_some_and(|(p, head)| p.is_for(head));
     RunRow {
         id: run.id.to_string(),
@@ -67,6 +74,8 @@ pub fn row(run: &Run) -> RunRow {
         target: spec.target.branch.clone(),
         base: spec.target.base.commit.0.clone(),
         state: state(run).to_owned(),
+        why: clip(&why.text),
+        why_session: why.session.map(|id| id.to_string()),
         terminal: outcome.is_some(),
         sealed: outcome.is_some(),
         cause: cause(run),
@@ -137,12 +146,7 @@ fn cost(prices: &Prices, usage: Usage) -> CostRow {
 }
 
 pub(crate) fn state(run: &Run) -> &'static str {
-    let leg = run.leg();
-    match (&leg.sealed, &leg.stopped) {
-        (Some(outcome), _) => outcome.ending.word(),
-        (None, Some(_)) => "stopping",
-        (None, None) => "running",
-    }
+    run.state().word()
 }
 
 fn cause(run: &Run) -> Option<String> {
@@ -201,6 +205,7 @@ fn session(session: &RunSession) -> RunSessionRow {
         task: session.task.as_ref().map(ToString::to_string),
         cycle: session.cycle,
         state: session.end.as_ref().map(|end| end.state.word().to_owned()),
+        interrupted: false,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use provost_api::{HookRow, SetupRow};
 use provost_core::{
-    lifecycle::Activity,
-    session::{Effect, HookEnd, HookKey, LaunchPhase, Session, SetupState},
+    lifecycle::{Activity, Process},
+    session::{Effect, End, EndedBy, HookEnd, HookKey, LaunchPhase, Session, SetupState},
 };
 
 use crate::shell::Home;
@@ -14,9 +14,25 @@ const NOT_STARTED: &str = "not_started";
 /// What the stream of such a process shows.
 const NO_ACTIVITY: &str = "none";
 
-/// Gives the word for the process. The table takes a start that failed for a bad exit; nothing exited.
+/// How a process is shown that Provost ended by a signal. The table takes that for a clean exit.
+const STOPPED: &str = "stopped";
+
+/// Gives the word for the process. The table takes one that is yet to be started for alive, a start that failed for a bad
+/// exit, and a death that Provost brought about for a clean one.
 pub(crate) fn process(session: &Session) -> &'static str {
-    if never_ran(session) { NOT_STARTED } else { session.process().word() }
+    match session.process() {
+        _ if never_ran(session) => NOT_STARTED,
+        Process::Exit0 if is_stopped(session) => STOPPED,
+        found @ (Process::Alive | Process::Exit0 | Process::ExitN | Process::Unknown) => {
+            found.word()
+        }
+    }
+}
+
+/// Whether Provost ended the process, and it did not exit with 0 by then.
+pub(crate) fn is_stopped(session: &Session) -> bool {
+    let phase = session.current_launch().map(|launch| &launch.phase);
+    matches!(phase, Some(LaunchPhase::Ended { end, by: EndedBy::Provost, .. }) if *end != End::Exit(0))
 }
 
 /// What a stream shows that nobody reads.
@@ -65,18 +81,17 @@ pub(crate) fn setup(session: &Session) -> Option<SetupRow> {
     Some(SetupRow { command, result: result.to_owned(), detail, output })
 }
 
-/// Says whether the current attempt has no process and will have none.
+/// Says whether the current attempt has had no process so far. One whose start is being called off may have one.
 fn never_ran(session: &Session) -> bool {
-    let attempt = session.attempt();
-    match session.current_launch().map(|launch| &launch.phase) {
-        Some(LaunchPhase::Failed { .. }) => true,
-        Some(
-            LaunchPhase::Owed
-            | LaunchPhase::Running { .. }
+    match session.current_launch() {
+        None => true,
+        Some(launch) => match launch.phase {
+            LaunchPhase::Failed { .. } => true,
+            LaunchPhase::Owed => launch.stop.is_none(),
+            LaunchPhase::Running { .. }
             | LaunchPhase::Ended { .. }
-            | LaunchPhase::Unobserved { .. },
-        ) => false,
-        None => attempt.is_sealed() || attempt.is_decided(),
+            | LaunchPhase::Unobserved { .. } => false,
+        },
     }
 }
 

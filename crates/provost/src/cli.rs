@@ -120,6 +120,11 @@ pub(crate) fn main() -> ExitCode {
     {
         return provost_holder::hold(Path::new(dir), std::io::stdin());
     }
+    if let [_, command, argv @ ..] = arguments.as_slice()
+        && command == OsStr::new(attach::LEAD)
+    {
+        return finish(&Context::new(false), attach::lead(argv));
+    }
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => start(cli),
         Err(error) => not_parsed(&error, &arguments),

@@ -12,7 +12,7 @@ use provost_core::{
     request::{Fate, Request},
     session::{
         Act, Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, Launch, LaunchPhase, Message,
-        MessageFate, MessageKind, Record, Said, Session, StopStep, TurnEnd, Way,
+        MessageFate, MessageKind, Record, Said, Session, StopStep, StopWhy, TurnEnd, Way,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Verdict},
@@ -322,6 +322,14 @@ fn success_is_proved(event: &Event, before: &Session) -> Result<(), Broken> {
         State::Cancelled => {
             let resolved = !attempt.resolutions.is_empty();
             law!(attempt.cancelled.is_some() || resolved, "cancelled by nobody");
+            Ok(())
+        }
+        State::Stopped => {
+            let why = before.stopped_for();
+            let ended = matches!(why, Some(StopWhy::Operator | StopWhy::TeamEnded));
+            law!(ended, "stopped by nobody");
+            let claimed = matches!(attempt.claim_kind(), ClaimKind::Completed | ClaimKind::Failed);
+            law!(!claimed, "stopped over a claim");
             Ok(())
         }
         State::Superseded => {

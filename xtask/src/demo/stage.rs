@@ -61,7 +61,8 @@ impl Stage {
             ["spawn", "--json", "--name", part.name].map(str::to_owned).into();
         match part.script {
             Script::Sample(name) => {
-                args.push("--".to_owned());
+                // Exit 0 of a scripted agent is no claim: it makes its claims itself.
+                args.extend(["--no-exit0-is-done", "--"].map(str::to_owned));
                 args.push(text(&self.programs.scripted_agent));
                 args.push(text(&self.scenario(name)?));
                 args.extend(["--vars".to_owned(), self.gate_variable(part.gate)]);

@@ -137,6 +137,7 @@ fn the_listing_follows_the_table() {
     hooks.session.succeeded = null  default
     hooks.session.failed = null  default
     hooks.session.ended_unclaimed = null  default
+    hooks.session.stopped = null  default
     hooks.session.disputed = null  default
     hooks.session.cancelled = null  default
     hooks.session.accepted = null  default

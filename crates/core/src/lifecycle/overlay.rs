@@ -37,6 +37,8 @@ pub enum Overlay {
     Verifying,
     /// The tree kept changing while it was verified.
     MovingTree,
+    /// The user stopped its process, or its team ended. That says nothing about work that was claimed.
+    Ended,
     None,
 }
 
@@ -61,6 +63,14 @@ pub fn judge(overlay: &Overlay, found: Judgement) -> Judgement {
         Overlay::MovingTree if found.is_terminal() => {
             Judgement::new(State::Disputed, Rule::MovingTree).with([Flag::MovingTree])
         }
-        Overlay::MovingTree | Overlay::None => found,
+        Overlay::Ended if is_unclaimed_end(&found) => {
+            Judgement { state: State::Stopped, cause: None, flags: found.flags, rule: Rule::Ended }
+        }
+        Overlay::MovingTree | Overlay::Ended | Overlay::None => found,
     }
+}
+
+/// Whether the process ended cleanly and had claimed no end.
+fn is_unclaimed_end(found: &Judgement) -> bool {
+    matches!(found.rule, Rule::X12 | Rule::X13 | Rule::X14)
 }

@@ -37,6 +37,7 @@ words!(
         Accepted = "accepted",
         Failed = "failed",
         EndedUnclaimed = "ended_unclaimed",
+        Stopped = "stopped",
         Disputed = "disputed",
         Cancelled = "cancelled",
         Superseded = "superseded",
@@ -60,6 +61,7 @@ impl State {
             | State::Accepted
             | State::Failed
             | State::EndedUnclaimed
+            | State::Stopped
             | State::Disputed
             | State::Cancelled
             | State::Superseded => true,
@@ -122,6 +124,7 @@ words!(
         TurnsUnseen = "turns_unseen",
         RecordForged = "record_forged",
         ReportsRefused = "reports_refused",
+        Starting = "starting",
     }
 );
 
@@ -134,6 +137,7 @@ words!(
         Request = "O4",
         Superseded = "O5",
         Limited = "O6",
+        Ended = "O7",
         Verifying = "V1",
         MovingTree = "V2",
         L1 = "L1", L2 = "L2", L3 = "L3", L4 = "L4", L5 = "L5", L6 = "L6", L7 = "L7",

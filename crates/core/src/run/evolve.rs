@@ -66,6 +66,14 @@ impl Run {
 
     /// Folds one event.
     pub fn evolve(&mut self, at: Moment, event: &Event) {
+        let before = self.state();
+        self.apply(at, event);
+        if self.state() != before {
+            self.since = self.leg().sealed.as_ref().map_or(at, |outcome| outcome.at);
+        }
+    }
+
+    fn apply(&mut self, at: Moment, event: &Event) {
         match event {
             // A run is opened once: `open` folds the first.
             Event::RunOpened(_) => {}

@@ -25,6 +25,7 @@ mod spec;
 mod stage;
 mod state;
 mod tasks;
+mod why;
 
 pub use advance::{Around, Order, Step};
 pub use decide::{Command, Rejected};
@@ -51,4 +52,5 @@ pub use spec::{
     LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews, RunSpec, Target,
 };
 pub use stage::{Permissions, Stage};
-pub use state::{Decision, Leg, Planned, Reviewed, Run, RunSession, SessionEnd, Stopped};
+pub use state::{Decision, Leg, Planned, Reviewed, Run, RunSession, RunState, SessionEnd, Stopped};
+pub use why::RunReason;

@@ -12,7 +12,7 @@ use super::{
     held::HeldLanding,
     hook::{RunHookEvent, RunHookOwed},
     landing::{LandStep, Landing, Remark},
-    outcome::{Cause, Outcome, Proof},
+    outcome::{Cause, Ending, Outcome, Proof},
     spec::RunSpec,
     stage::Stage,
 };
@@ -141,6 +141,25 @@ pub struct Leg {
     pub changed: Option<Vec<String>>,
 }
 
+/// How a run is, beside its stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    Running,
+    /// It was cancelled or has failed, and what it started is being ended.
+    Stopping,
+    Ended(Ending),
+}
+
+impl RunState {
+    pub fn word(self) -> &'static str {
+        match self {
+            RunState::Running => "running",
+            RunState::Stopping => "stopping",
+            RunState::Ended(ending) => ending.word(),
+        }
+    }
+}
+
 /// A goal taken to an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
@@ -148,7 +167,7 @@ pub struct Run {
     pub spec: RunSpec,
     pub opened: Moment,
     pub stage: Stage,
-    /// Since when the stage is what it is.
+    /// Since when its state and its stage are what they are.
     pub since: Moment,
     /// Never empty: a run is opened with its first leg.
     pub legs: Vec<Leg>,
@@ -212,6 +231,15 @@ impl Run {
 
     pub fn is_sealed(&self) -> bool {
         self.leg().sealed.is_some()
+    }
+
+    pub fn state(&self) -> RunState {
+        let leg = self.leg();
+        match (&leg.sealed, &leg.stopped) {
+            (Some(outcome), _) => RunState::Ended(outcome.ending),
+            (None, Some(_)) => RunState::Stopping,
+            (None, None) => RunState::Running,
+        }
     }
 
     /// Gives the sessions that work for the run now. Only tasks are worked on by more than one.

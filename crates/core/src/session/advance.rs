@@ -50,6 +50,7 @@ impl Session {
             .or_else(|| self.believe_exit0())
             .or_else(|| self.settle_stream(now))
             .or_else(|| self.end_what_was_decided())
+            .or_else(|| self.end_after_its_team())
             .or_else(|| self.ask_for_a_result())
             .or_else(|| self.send_back())
             .or_else(|| self.escalate(now))
@@ -108,6 +109,9 @@ impl Session {
             let reason = "the session ended first".to_owned();
             return Some(MessageLost { key: message.key.clone(), reason }.into());
         }
+        if let Some(ended) = self.end_after_its_team() {
+            return Some(ended);
+        }
         let launch = self.launches.last().filter(|launch| launch.may_be_ended())?;
         let unattended =
             super::spec::Afterwards::Close == self.spec.afterwards && !launch.is_attended();
@@ -119,6 +123,8 @@ impl Session {
         let reason = match (&self.work, &self.setup, self.current_launch().map(|l| &l.phase)) {
             (WorkState::Failed { reason }, _, _) => reason.as_str(),
             (_, SetupState::Failed { reason }, _) => reason,
+            // What the user stopped before it ran did not fail to start.
+            (_, _, Some(LaunchPhase::Failed { .. })) if self.was_ended() => return None,
             (_, _, Some(LaunchPhase::Failed { reason })) => reason,
             (_, _, Some(_)) if self.refusal().is_some() => self.refusal().unwrap_or_default(),
             (WorkState::Removed, _, None) => "its place of work was removed",
@@ -239,7 +245,9 @@ impl Session {
         };
         // A member at rest has nothing to go on with: what is sent to it next wakes it.
         let waits = self.messages.iter().any(|message| message.fate == MessageFate::Queued);
-        let rests = self.is_member() && launch.stream.turn == TurnState::Over && !waits;
+        // Nor has one whose turn was interrupted: the user says what comes next.
+        let idles = self.is_member() || self.attempt().held;
+        let rests = idles && launch.stream.turn == TurnState::Over && !waits;
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
         let at_work = !claimed && !rests;
         let resumable = self.spec.agent.driver.resumes() && self.thread.is_some();
@@ -362,6 +370,15 @@ impl Session {
         Some(self.stop_launch(launch.id, why).into())
     }
 
+    /// A member whose team is over is ended once its turn is over, or it is silent. A person at its screen keeps it.
+    fn end_after_its_team(&self) -> Option<Event> {
+        let dismissed = self.dismissed.as_ref()?;
+        let launch = self.launches.last().filter(|launch| launch.may_be_ended())?;
+        let unread = self.messages.iter().any(|message| message.fate == MessageFate::Queued);
+        let quiet = launch.activity() != Activity::Active && !launch.is_attended() && !unread;
+        (dismissed.at_once || quiet).then(|| self.stop_launch(launch.id, StopWhy::TeamEnded).into())
+    }
+
     fn is_idle(&self) -> bool {
         self.attempt().shown == State::Idle && self.process() == Process::Alive
     }
@@ -471,12 +488,8 @@ impl Session {
     }
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {
-        // Whoever goes on has not ended: however long its tree takes to go, no window ends before that.
-        let goes_on = self.died_at_work().is_some()
-            || self.is_handing_over()
-            || self.is_relaunching()
-            || self.is_paused();
-        if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() || goes_on {
+        let stays = self.is_stopping_for_it() || self.goes_on() || self.wants_commit();
+        if !self.attempt().shown.is_terminal() || stays {
             return None;
         }
         let settles = self.judge_facts().has(Flag::SettleFirst);
@@ -488,6 +501,14 @@ impl Session {
             (false, false) => self.settle_window(),
         };
         Some((from.deadline(window), Due::Seal))
+    }
+
+    /// Whoever goes on has not ended: however long its tree takes to go, no window ends before that.
+    pub(super) fn goes_on(&self) -> bool {
+        self.died_at_work().is_some()
+            || self.is_handing_over()
+            || self.is_relaunching()
+            || self.is_paused()
     }
 
     /// Gives from when on and how long a terminal state has to stand. What checks proved for a run has stood since it was
@@ -502,7 +523,7 @@ impl Session {
     }
 
     /// A decided attempt is sealed when its process is known to be gone, or Provost gave up ending it.
-    fn is_stopping_for_it(&self) -> bool {
+    pub(super) fn is_stopping_for_it(&self) -> bool {
         let Some(launch) = self.current_launch().filter(|launch| launch.may_live()) else {
             return false;
         };

@@ -165,7 +165,7 @@ pub struct Attempt {
     /// How its last turn came out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_turn: Option<LastTurn>,
-    /// Whether a person interrupted its turn, and has yet to say how it goes on.
+    /// Whether its turn was interrupted, by a command or at its screen, and the user has yet to say what comes next.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
     pub clock: Clock,
@@ -227,6 +227,11 @@ impl Attempt {
 
     pub fn is_sealed(&self) -> bool {
         self.sealed.is_some()
+    }
+
+    /// Whether its last turn was interrupted and none has begun since.
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.last_turn.as_ref().is_some_and(|last| last.end == TurnEnd::Interrupted)
     }
 
     /// Says whether someone decided about the attempt, so that its facts no longer matter.

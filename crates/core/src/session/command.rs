@@ -365,6 +365,12 @@ pub enum Command {
         key: String,
     },
     Stop,
+    /// The team that the session was opened for is over.
+    Dismiss {
+        because: String,
+        /// Whether its turn is interrupted for that.
+        at_once: bool,
+    },
     Cancel {
         because: String,
     },

@@ -126,6 +126,7 @@ impl Session {
             Command::Interrupt { key, text } => self.interrupt(key, text.as_deref()),
             Command::Compact { key } => self.compact(key),
             Command::Stop => self.stop(),
+            Command::Dismiss { because, at_once } => self.dismiss(because, *at_once),
             Command::Cancel { because } => self.cancel(because),
             Command::Resolve { to, because } => Ok(self.resolve(*to, because)),
             // What is over is found under the name that it had.
@@ -689,8 +690,12 @@ impl Session {
 
     /// Says whether the operator had its process ended, and it did not go on since.
     pub fn was_stopped(&self) -> bool {
-        let stop = self.current_launch().and_then(|launch| launch.stop);
-        stop.is_some_and(|stop| stop.why == StopWhy::Operator)
+        self.stopped_for() == Some(StopWhy::Operator)
+    }
+
+    /// Why Provost ended its process, if it did.
+    pub fn stopped_for(&self) -> Option<StopWhy> {
+        Some(self.current_launch()?.stop?.why)
     }
 
     fn stop(&self) -> Decision {
@@ -702,6 +707,22 @@ impl Session {
                 let stop = self.stop_launch(launch.id, StopWhy::Operator).into();
                 Ok(std::iter::once(stop).chain(self.void_approvals()).collect())
             }
+        }
+    }
+
+    /// Ends a session that was opened for a team once that is over. What the user spawned or adopted is theirs.
+    fn dismiss(&self, because: &str, at_once: bool) -> Decision {
+        if !self.is_member() || self.spec.adopted.is_some() {
+            return Err(Rejected::NotOurs);
+        }
+        if self.launches.last().is_some_and(Launch::may_live) {
+            let dismissed = SessionDismissed { because: because.to_owned(), at_once };
+            return if_new(self.dismissed.is_none(), dismissed);
+        }
+        // What has yet to be started is not started any more.
+        match self.attempt().shown.is_terminal() || self.attempt().is_sealed() {
+            true => Err(Rejected::Nothing),
+            false => self.cancel(because),
         }
     }
 

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     hook::HookKey,
     launch::{Launch, LaunchPhase, StopStep},
-    spec::Driver,
+    spec::{Driver, Work},
     state::{Message, MessageFate, MessageKind, Session, SetupState, WorkState},
 };
-use crate::{ids::LaunchId, verdict::Verdict};
+use crate::{ids::LaunchId, lifecycle::Activity, verdict::Verdict};
 
 /// Names an effect. An outside command runs in a directory of this name, so it cannot happen twice.
 pub type EffectKey = String;
@@ -179,15 +179,50 @@ impl Session {
     fn proof(&self) -> Option<Effect> {
         // What was sealed is not proved again, though its place of work, and with it where it began, is gone.
         let open = !self.attempt().is_sealed();
+        if open && self.wants_commit() {
+            return Some(self.next_snapshot());
+        }
         (open && self.wants_verdict() && self.is_quiet())
             .then(|| self.next_step_of_proof())
             .flatten()
     }
 
+    fn next_snapshot(&self) -> Effect {
+        let attempt = self.attempt();
+        Effect::TakeSnapshot { attempt: attempt.no, no: attempt.verifying.taken + 1 }
+    }
+
+    /// Whether the work in a worktree of its own has ended and is yet to be committed, though no check asks for that. What
+    /// the user stopped or decided stays as it is, and a run commits what its sessions left itself.
+    pub(super) fn wants_commit(&self) -> bool {
+        let (attempt, verifying) = (self.attempt(), &self.attempt().verifying);
+        let untried = verifying.snapshot.is_none() && verifying.failed.is_none();
+        let own = matches!(self.spec.work, Work::Worktree { .. }) && self.spec.run.is_none();
+        let stands = matches!(self.work, WorkState::Ready { .. });
+        let left = own && stands && untried && !attempt.is_decided() && !self.was_ended();
+        left && !self.wants_verdict() && self.is_at_its_end()
+    }
+
+    /// Whether an agent worked for the attempt, its outcome is known, and nothing of it works any more.
+    fn is_at_its_end(&self) -> bool {
+        let rests = |launch: &Launch| match launch.may_live() {
+            true => launch.activity() != Activity::Active && !launch.is_being_ended(),
+            false => launch.is_gone(),
+        };
+        let ran = |launch: &Launch| {
+            !matches!(launch.phase, LaunchPhase::Owed | LaunchPhase::Failed { .. })
+        };
+        self.attempt().shown.is_terminal()
+            && !self.is_stopping_for_it()
+            && !self.goes_on()
+            && self.launches.iter().any(ran)
+            && self.current_launch().is_some_and(rests)
+    }
+
     /// The next step towards a verdict: commit the work, run the checks one by one, look at the tree again.
     fn next_step_of_proof(&self) -> Option<Effect> {
         let (attempt, verifying) = (self.attempt().no, &self.attempt().verifying);
-        let snapshot = Effect::TakeSnapshot { attempt, no: verifying.taken + 1 };
+        let snapshot = self.next_snapshot();
         match (&verifying.snapshot, self.verdict()) {
             (None, _) | (Some(_), Verdict::Passed(_) | Verdict::Refuted(_)) => Some(snapshot),
             (Some(_), Verdict::Open) => {
@@ -201,6 +236,9 @@ impl Session {
     /// Says whether this very snapshot is what the verdict lacks. One told twice must not confirm itself,
     /// and one of a round that was given up says nothing about the next.
     pub(super) fn lacks_snapshot(&self, attempt: u32, no: u32) -> bool {
+        if self.wants_commit() {
+            return self.next_snapshot() == (Effect::TakeSnapshot { attempt, no });
+        }
         let lacking = self.next_step_of_proof() == Some(Effect::TakeSnapshot { attempt, no });
         self.is_unproved() && (lacking || bug!(SnapshotConfirmsItself))
     }

@@ -193,6 +193,9 @@ events! {
     StopAsked = "stop.asked", 1 { launch: LaunchId, why: StopWhy, step: StopStep }
     StopEscalated = "stop.escalated", 1 { launch: LaunchId, step: StopStep }
 
+    /// The team that the session was opened for is over: its process is ended, at once or after its turn.
+    SessionDismissed = "session.dismissed", 1 { because: String, at_once: bool }
+
     AttemptCancelled = "attempt.cancelled", 1 { because: String }
     AttemptSuperseded = "attempt.superseded", 1 {}
     /// The next attempt begins a conversation of its own.

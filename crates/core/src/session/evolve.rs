@@ -16,7 +16,8 @@ use super::{
     react::Reacted,
     spec::Assignment,
     state::{
-        Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
+        Dismissed, Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage,
+        WorkState,
     },
     watch::{Record, Said, Seen, Typed},
 };
@@ -59,6 +60,7 @@ impl Session {
             reacted: vec![Reacted::default(); spec.reactions.len()],
             handing_over: None,
             handed_over: false,
+            dismissed: None,
             turns: 0,
             budget: spec.budget,
             limited: None,
@@ -104,6 +106,10 @@ impl Session {
             Event::SessionOpened(_) => {}
             Event::SessionRenamed(e) => self.spec.name.clone_from(&e.name),
             Event::SessionTakenOver(_) => self.taken_over = true,
+            Event::SessionDismissed(e) => {
+                let because = e.because.clone();
+                self.dismissed = Some(Dismissed { because, at_once: e.at_once });
+            }
             Event::AttemptOpened(e) => self.open_attempt(e.no, e.instruction.clone(), at),
             Event::TaskAssigned(e) => self.take_assignment(&e.assignment),
             Event::WorkPrepared(e) => {
@@ -512,7 +518,9 @@ impl Session {
             Event::MessageRefused(e) => self.take_refusal(e, at),
             Event::MessageLost(e) => {
                 if self.kind_of(&e.key) == Some(MessageKind::Interrupt) {
-                    self.attempt_mut().held = false;
+                    // The turn may have ended first because it was interrupted at the screen.
+                    let attempt = self.attempt_mut();
+                    attempt.held = attempt.was_interrupted();
                     self.forget_what_went_with(&e.key, &e.reason);
                 }
                 self.settle_message(
@@ -583,6 +591,8 @@ impl Session {
             && self.limited.is_none()
             // A member of a task may rest for as long as nobody needs it.
             && !(state == State::Idle && self.is_member())
+            // Waiting for a person costs no time.
+            && !(state == State::Idle && self.attempt().held)
             && self
                 .current_launch()
                 .is_some_and(|launch| matches!(launch.phase, LaunchPhase::Running { .. }));
@@ -600,7 +610,7 @@ impl Session {
     fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
         self.attempts.push(Attempt::opened(no, instruction, at));
         self.owe_place_again(no);
-        (self.handing_over, self.limited) = (None, None);
+        (self.handing_over, self.limited, self.dismissed) = (None, None, None);
         self.reacted.iter_mut().for_each(|reacted| reacted.total = 0);
         self.queue_instruction();
         // A process that is being ended serves no new instruction: the next launch waits for its end.
@@ -660,7 +670,11 @@ impl Session {
         self.attempt_mut().turn_ended(e);
         match &e.end {
             TurnEnd::Ok => self.expect_own_turn(e.launch, at),
-            TurnEnd::Interrupted => self.go_on_with_what_waits(at),
+            TurnEnd::Interrupted => {
+                // An interrupted turn is not finished: whoever interrupted it says what comes next.
+                self.attempt_mut().held = true;
+                self.go_on_with_what_waits(at);
+            }
             TurnEnd::Error(text) => self.take_turn_error(e.launch, text, at),
             TurnEnd::Limited { detail, .. }
                 if self.attempt().limit_waits >= self.spec.bounds.limit_waits =>

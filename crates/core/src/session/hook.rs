@@ -47,6 +47,7 @@ impl HookEvent {
             | State::Accepted
             | State::Failed
             | State::EndedUnclaimed
+            | State::Stopped
             | State::Disputed
             | State::Cancelled
             | State::Superseded => Some(HookEvent::State(state)),

@@ -2,7 +2,7 @@
 
 use super::{
     attempt::{Attempt, ClaimSource},
-    launch::Launch,
+    launch::{Launch, LaunchPhase, StopWhy},
     state::Session,
 };
 use crate::{
@@ -38,7 +38,10 @@ impl Session {
     pub(super) fn judge_facts(&self) -> Judgement {
         let attempt = self.attempt();
         let found = table(self.claim(), self.process(), self.activity(), &self.verification());
-        let found = blame_the_turn(attempt, found);
+        let mut found = blame_the_turn(attempt, found);
+        if !self.answer_resumes() {
+            found.flags.remove(&Flag::AnswerResumes);
+        }
         judge(&self.overlay(), found).with(self.evidence_flags())
     }
 
@@ -63,7 +66,9 @@ impl Session {
     /// The verification fact: what the evidence says about the current tree, once the tree is known to stand still.
     pub fn verification(&self) -> Verification {
         let verifying = &self.attempt().verifying;
-        if let Some(reason) = &verifying.failed {
+        // Without a check a commit that failed refutes nothing: the work is where it was.
+        let failed = verifying.failed.as_ref().filter(|_| !self.spec.checks.is_empty());
+        if let Some(reason) = failed {
             return Verification::Failed(Refuted::NoSnapshot { reason: reason.clone() });
         }
         match (self.verdict(), verifying.confirmed || bug!(ConfirmationSkipped)) {
@@ -150,8 +155,20 @@ impl Session {
             (true, _, _) => Overlay::BlockingRequest,
             (false, true, _) => Overlay::MovingTree,
             (false, false, true) => Overlay::Verifying,
+            (false, false, false) if self.was_ended() => Overlay::Ended,
             (false, false, false) => Overlay::None,
         }
+    }
+
+    /// Whether its process ended because the user stopped it, or because its team was over.
+    pub(super) fn was_ended(&self) -> bool {
+        let why = self.stopped_for();
+        self.has_ended() && matches!(why, Some(StopWhy::Operator | StopWhy::TeamEnded))
+    }
+
+    /// Whether an answer to an agent that ended while it waited starts it again.
+    fn answer_resumes(&self) -> bool {
+        self.spec.adopted.is_none() && self.spec.agent.driver.has_protocol()
     }
 
     fn evidence_flags(&self) -> Option<Flag> {
@@ -182,6 +199,20 @@ impl Session {
         named || self.thread.is_some()
     }
 
+    /// Whether its process has yet to be started: the table takes it for alive, since nothing has ended.
+    pub fn is_starting(&self) -> bool {
+        let owed = |launch: &Launch| launch.phase == LaunchPhase::Owed && launch.stop.is_none();
+        let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
+        open && self.current_launch().is_none_or(owed)
+    }
+
+    /// Whether its turn was interrupted and it waits for the user to say what comes next.
+    pub fn awaits_user(&self) -> bool {
+        let rests = |launch: &Launch| launch.may_live() && !launch.is_in_turn();
+        let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
+        open && self.attempt().held && self.current_launch().is_some_and(rests)
+    }
+
     /// What is worth showing beside the state, also after the seal: it never changes the outcome.
     fn notes(&self) -> Vec<Flag> {
         let mut notes = Vec::new();
@@ -194,10 +225,10 @@ impl Session {
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         note(self.forged_records > 0, Flag::RecordForged);
-        let held = self.attempt().held && !self.attempt().is_sealed();
+        note(self.is_starting(), Flag::Starting);
+        note(self.awaits_user(), Flag::Interrupted);
         note(self.spec.adopted.is_some(), Flag::Adopted);
         if let Some(launch) = self.current_launch() {
-            note(held && launch.may_live() && !launch.is_in_turn(), Flag::Interrupted);
             let gone = launch.gone;
             note(launch.is_being_ended(), Flag::Stopping);
             note(launch.at_limit && launch.may_live(), Flag::OutputLimit);

@@ -94,6 +94,8 @@ pub enum StopWhy {
     HandedOver,
     /// The agent could not be connected to, and is launched once more.
     Unreachable,
+    /// The team that it was opened for is over.
+    TeamEnded,
 }
 
 /// How far a stop has gone. Steps are taken once each, in this order.
@@ -377,8 +379,9 @@ impl Launch {
             LaunchPhase::Ended { by: EndedBy::Provost, .. } if self.is_leftover() => {
                 Process::Unknown
             }
-            // A death that Provost brought about says nothing about the work.
+            // A death that Provost brought about says nothing about the work, nor does a start that it called off.
             LaunchPhase::Ended { by: EndedBy::Provost, .. } => Process::Exit0,
+            LaunchPhase::Failed { .. } if self.stop.is_some() => Process::Exit0,
             LaunchPhase::Ended { end: End::Exit(0), .. } => Process::Exit0,
             LaunchPhase::Ended { .. } | LaunchPhase::Failed { .. } => Process::ExitN,
         }

@@ -52,9 +52,9 @@ pub use event::{
     OutputAtLimit, OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PaneSeen,
     PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved,
     ProgressTold, ReactionDone, RecordForged, ReportsRefused, RequestContradicted, RequestOpened,
-    RequestRuled, RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionOpened,
-    SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked,
-    StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused,
+    RequestRuled, RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionDismissed,
+    SessionOpened, SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed, SnapshotTaken,
+    StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused,
     StreamRetrying, StreamSettled, StreamSilent, StreamUnreachable, TaskAssigned, ThreadLeft,
     ThreadMoved, ToolAnswered, ToolCalled, TreeGone, TurnEnded, TurnMissing, TurnStarted,
     UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
@@ -72,8 +72,8 @@ pub use spec::{
     HookSpec, Input, Membership, MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
 };
 pub use state::{
-    Budget, Context, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session,
-    SetupState, Usage, WorkState,
+    Budget, Context, Dismissed, Fact, Limited, Message, MessageFate, MessageKind, Progress,
+    Session, SetupState, Usage, WorkState,
 };
 pub use typing::{literally, pasted, sayable};
 pub use watch::{

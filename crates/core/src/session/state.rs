@@ -182,6 +182,14 @@ pub struct Fact {
     pub at: Moment,
 }
 
+/// A session whose team is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dismissed {
+    pub because: String,
+    /// Whether its process is ended in the middle of a turn.
+    pub at_once: bool,
+}
+
 fn first_attempt() -> u32 {
     1
 }
@@ -232,6 +240,9 @@ pub struct Session {
     /// Whether that has happened: it does so once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed_over: bool,
+    /// That its team is over, until a new instruction comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dismissed: Option<Dismissed>,
     /// How many turns the agent began.
     #[serde(default)]
     pub turns: u32,

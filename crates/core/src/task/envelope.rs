@@ -152,7 +152,7 @@ pub(super) fn unfinished(blockers: &[Blocker]) -> String {
 pub(super) fn finished(task: &Task) -> String {
     format!(
         "[provost, of task \"{}\": news from provost by rule]\nThe audit passed: the task is done. Nothing more is \
-         delivered; its members may be retired and their sessions stopped.",
+         delivered; the sessions that Provost opened for it are stopped.",
         visible(&task.spec.name)
     )
 }

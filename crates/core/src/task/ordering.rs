@@ -9,7 +9,7 @@ use super::{
     gate::{CleanUp, Loop},
     member::{Actor, Member, Order},
     message::Message,
-    state::Task,
+    state::{Phase, Task},
 };
 use crate::{
     ids::SessionId,
@@ -55,9 +55,29 @@ impl Task {
         }
     }
 
-    /// Gives what an event says to a session: it is said in the same commit.
+    /// Returns what an event says to sessions: it is said in the same commit.
+    pub fn said_by(&self, event: &Event) -> Vec<(SessionId, session::Command)> {
+        if let Event::PhaseChanged(e) = event {
+            return self.dismissals(&e.phase);
+        }
+        self.said_to_one(event).into_iter().collect()
+    }
+
+    /// The end of a team dismisses the sessions of its members. Only what was opened for a team takes that.
+    fn dismissals(&self, phase: &Phase) -> Vec<(SessionId, session::Command)> {
+        if !phase.is_over() {
+            return Vec::new();
+        }
+        let at_once = !matches!(phase, Phase::Done { .. });
+        let because = format!("its team \"{}\" is {}", self.spec.name, phase.word());
+        let dismiss = session::Command::Dismiss { because, at_once };
+        let members = self.members.iter().filter_map(|member| member.session);
+        members.map(|session| (session, dismiss.clone())).collect()
+    }
+
+    /// Returns what an event says to the session of one member.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is said to a session")]
-    pub fn said_by(&self, event: &Event) -> Option<(SessionId, session::Command)> {
+    fn said_to_one(&self, event: &Event) -> Option<(SessionId, session::Command)> {
         let (name, command) = match event {
             Event::MemberTold(e) => (&e.name, self.ordered(&e.what, &e.key, &e.by)),
             Event::CleanedUp(e) if e.skipped.is_none() && e.clean_up == CleanUp::Compact => {

@@ -289,7 +289,7 @@ fn exit_0_completes_only_what_ended_by_itself_and_claimed_no_end() {
 
     let mut stopped = Bench::running(lenient.clone());
     stopped.tell(Command::Stop).end_by(End::Exit(0), EndedBy::Provost);
-    assert_eq!(stopped.state(), State::EndedUnclaimed);
+    assert_eq!(stopped.state(), State::Stopped);
 
     let mut cancelled = Bench::running(lenient);
     cancelled.tell(cancel()).end(End::Exit(0));

@@ -279,7 +279,7 @@ fn a_death_that_provost_brought_about_counts_as_a_clean_exit() {
     let mut bench = Bench::running(command_spec());
     bench.tell(Command::Stop).end_by(End::Signal(15), EndedBy::Provost);
     assert_eq!(bench.session.process(), Process::Exit0);
-    assert_eq!((bench.state(), bench.cause()), (State::EndedUnclaimed, None));
+    assert_eq!((bench.state(), bench.cause()), (State::Stopped, None));
     assert!(!bench.has(Flag::ExitCodeUnobserved));
 }
 

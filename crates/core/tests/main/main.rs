@@ -34,6 +34,7 @@ mod replies;
 mod rng;
 mod runs;
 mod secrets;
+mod sessions;
 mod shown;
 mod speech;
 mod stories;

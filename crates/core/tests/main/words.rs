@@ -51,6 +51,7 @@ fn hooks_are_named_for_what_happened() {
         "accepted",
         "failed",
         "ended_unclaimed",
+        "stopped",
         "disputed",
         "cancelled",
         "superseded",

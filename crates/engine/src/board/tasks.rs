@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
     ids::{SessionId, StandingId},
-    session::{EffectKey, Session},
+    session::{self, EffectKey, Session},
     task::{
         Actor, Around, Command, Effect, Event, Member, MessageDead, Rejected, Step, Task,
         TaskOpened, TaskSpec,
@@ -214,11 +214,14 @@ impl Turn<'_> {
 
     /// Adds events to a task, and says to sessions what goes with them. Gives those sessions.
     fn tell_task(&mut self, id: StandingId, events: &[Event], actor: &str) -> Vec<SessionId> {
-        let said = |task: &Task| events.iter().filter_map(|event| task.said_by(event)).collect();
-        let said: Vec<_> = self.task(id).map(said).unwrap_or_default();
+        let said = |task: &Task| events.iter().flat_map(|event| task.said_by(event)).collect();
+        let mut said: Vec<_> = self.task(id).map(said).unwrap_or_default();
         for event in events {
             self.add_to_task(id, event.clone(), actor);
         }
+        // Another task may need the session of a member of this one.
+        let dismisses = |command: &_| matches!(command, session::Command::Dismiss { .. });
+        said.retain(|(session, command)| !dismisses(command) || self.tasks_of(*session).is_empty());
         for (session, command) in &said {
             // The task asked whether it is taken; what nobody can be told any more needs no telling.
             drop(self.decide(*session, command, actor));

@@ -411,6 +411,7 @@ pub(super) fn of_session(event: &SessionEvent) -> Option<Told> {
         SessionEvent::StreamSilent(_) => Told::new("silent past the window"),
         SessionEvent::ContextCompacted(_) => Told::new("conversation compacted"),
         SessionEvent::StopAsked(_) => Told::new("stop asked for"),
+        SessionEvent::SessionDismissed(e) => Told::new("dismissed").text(&e.because),
         SessionEvent::AttemptCancelled(e) => Told::new("attempt cancelled").text(&e.because),
         SessionEvent::AttemptSuperseded(_) => Told::new("attempt superseded"),
         SessionEvent::AttemptStopped(e) => Told::new("attempt stopped").text(&e.detail),

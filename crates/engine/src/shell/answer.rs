@@ -6,7 +6,7 @@ use provost_api::{ApiError, Code, CommunicationRow, RunRow};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
-    session::{Launch, Rejected, Reporter, Session},
+    session::{Launch, LaunchPhase, Rejected, Reporter, Session},
 };
 use provost_ledger::{AppendError, Archived, Ledger, ReadLedger, StreamId};
 use serde_json::{Value, json};
@@ -20,6 +20,13 @@ use crate::{card, graph_card, run_card, stream, task_card};
 
 /// How far apart two clocks may be read, in milliseconds.
 const CLOCKS_APART: u64 = 2;
+
+/// Whether an agent of Provost's own runs for a session, whatever became of its work.
+fn has_agent(session: &Session) -> bool {
+    let runs =
+        |launch: &Launch| matches!(launch.phase, LaunchPhase::Running { .. }) && !launch.adopted;
+    session.launches.last().is_some_and(runs)
+}
 
 impl Owner {
     /// Answers what changes nothing, from what is durable.
@@ -44,6 +51,7 @@ impl Owner {
             }
             Ask::Status => Ok(json!({
                 "live": self.board.len(),
+                "agents": self.board.sessions().filter(|session| has_agent(session)).count(),
                 "read_only": self.ledger.read_only().map(ToString::to_string),
                 "unreadable": self.unreadable,
             })

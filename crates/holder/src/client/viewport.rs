@@ -6,6 +6,7 @@
 
 mod keys;
 mod person;
+mod proxy;
 mod redraw;
 
 use std::io::{self, Read, Write};
@@ -15,6 +16,8 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+
+pub use self::proxy::{Shown, run_program};
 
 use self::keys::Typed;
 use self::person::Person;
@@ -71,6 +74,8 @@ pub enum Left {
 pub enum Error {
     #[error("show a command's screen here: this is no terminal")]
     NoTerminal(#[source] io::Error),
+    #[error("start the program")]
+    Start(#[source] io::Error),
     #[error("reach the holder")]
     Reach(#[source] io::Error),
     #[error("view the terminal")]

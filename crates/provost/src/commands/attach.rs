@@ -4,9 +4,10 @@ mod terminal;
 
 use std::{
     collections::BTreeMap,
-    io::{IsTerminal as _, Write as _, stdin, stdout},
-    path::Path,
-    process::{Child, Command, ExitCode, ExitStatus},
+    ffi::OsString,
+    io::{IsTerminal as _, stdin, stdout},
+    os::unix::process::CommandExt as _,
+    process::{Command, ExitCode},
 };
 
 use clap::Args;
@@ -23,21 +24,21 @@ use provost_engine::shell::{
     self,
     codex::{self, SCRUBBED_VARIABLES},
 };
-use provost_holder::{Looked, client::viewport::Left, look};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, pidfd_open},
-    termios::{OptionalActions, tcgetattr, tcsetattr},
+use provost_holder::{
+    Looked,
+    client::viewport::{Left, Shown},
+    look,
 };
+use rustix::process::{ioctl_tiocsctty, setsid};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::input;
+use super::{change::next_commands, input};
 use crate::{
     cli::Outcome,
     context::Context,
     daemon::must_be_operator,
-    error::usage,
+    error::{chain, usage},
     follow::{self, Of},
     home::Home,
     target, ui,
@@ -46,17 +47,13 @@ use crate::{
 
 /// The option by which Codex shows what another of its processes does.
 const REMOTE: &str = "--remote";
-/// How often it is looked whether the agent's process still runs.
-const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
-/// Leaves the other screen, shows the cursor, and ends what a program may have asked of the terminal.
-const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[<u\r";
 
 /// Open the agent's own screen on its live conversation
 ///
-/// Whatever runs in a terminal (`spawn --tty`) has one, and so has a session of Codex from version 0.140 on. Ctrl-\ leaves
-/// a terminal, and Codex's own key to quit the screen of the other; neither ends anything. Provost goes on supervising: what
-/// is asked can be answered here and there, and the first answer counts. While somebody is attached the agent is not asked
-/// for its result and not closed.
+/// Whatever runs in a terminal (`spawn --tty`) has one, and so has a session of Codex from version 0.140 on. Press Ctrl-\ to
+/// detach; the agent keeps running. Provost goes on supervising: what is asked can be answered here and there, and the first
+/// answer counts. While somebody is attached the agent is not asked for its result and not closed. A turn that you interrupt
+/// here is not finished: the session waits for you to say what comes next.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
@@ -107,7 +104,34 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(&row)?;
-    screen.run(&place, attached.launch)
+    context.ui.talk(HOW_TO_LEAVE);
+    match screen.run(&place, attached.launch)? {
+        // Codex says by its status only that its screen was left.
+        Shown::Detached | Shown::Exited(_) => detached(context, &client, &row.id),
+        Shown::Over => Err(ended(&attached.launch.session.short()).into()),
+    }
+}
+
+/// What is said to whoever attaches.
+const HOW_TO_LEAVE: &str = "attached: press Ctrl-\\ to detach; the agent keeps running";
+
+/// Says what becomes of an agent whose screen was left.
+fn detached(context: &Context, client: &Client, id: &str) -> Outcome {
+    let row = target::find(client, id)?;
+    let (said, next) = match (row.terminal, ui::is_interrupted(&row)) {
+        (true, _) => ("detached; the session is over", next_commands(&row)),
+        (false, true) => {
+            ("detached; its turn was interrupted, and it waits for you", next_commands(&row))
+        }
+        (false, false) => {
+            let short = ui::short(id);
+            let next = [format!("provost status {short}"), format!("provost attach {short}")];
+            ("detached; the agent keeps running", next.to_vec())
+        }
+    };
+    context.ui.talk(said);
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
 }
 
 fn has_terminal(row: &SessionRow) -> bool {
@@ -135,12 +159,11 @@ fn sit_down(
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(row)?;
-    let left = terminal::show(&place.launch(launch), window)?;
-    let said = match left {
-        Left::Detached => format!("left session {id}, which goes on"),
-        Left::Ended => format!("session {id}'s terminal has ended"),
-    };
-    context.ui.talk(&said);
+    context.ui.talk(HOW_TO_LEAVE);
+    match terminal::show(&place.launch(launch), window)? {
+        Left::Detached => context.ui.talk("detached; the agent keeps running"),
+        Left::Ended => context.ui.talk(&format!("session {id}'s terminal has ended")),
+    }
     context.ui.next(&[format!("provost status {id}")]);
     Ok(ExitCode::SUCCESS)
 }
@@ -358,60 +381,39 @@ impl NativeScreen {
     }
 
     /// Runs the program until it is left, or until there is nothing more to show.
-    fn run(&self, place: &shell::Home, launch: LaunchId) -> Outcome {
-        let Some((program, arguments)) = self.argv.split_first() else {
-            return Err(ApiError::new(Code::Internal, "the session has no program").into());
+    fn run(&self, place: &shell::Home, launch: LaunchId) -> Result<Shown, ApiError> {
+        let cannot = |why: &dyn std::error::Error| {
+            let what = format!("cannot run {}", self.argv.first().map_or("", String::as_str));
+            chain(Code::Refused, &what, why).next("provost doctor")
         };
+        let program = std::env::current_exe().map_err(|why| cannot(&why))?;
         let mut command = Command::new(program);
-        command.args(arguments).envs(&self.env);
+        command.arg(LEAD).args(&self.argv).envs(&self.env);
         SCRUBBED_VARIABLES.iter().for_each(|name| {
             command.env_remove(name);
         });
-        let before = tcgetattr(stdin()).ok();
-        let cannot = |why| {
-            ApiError::new(Code::Refused, format!("cannot run {program}: {why}"))
-                .next("provost doctor")
-        };
-        let mut child = command.spawn().map_err(cannot)?;
-        match watched(&mut child, &place.launch(launch)).map_err(cannot)? {
-            Some(left) => Ok(code_of(left)),
-            None => {
-                if let Some(before) = before {
-                    tcsetattr(stdin(), OptionalActions::Flush, &before).ok();
-                }
-                stdout().write_all(LEAVE_SCREEN).and_then(|()| stdout().flush()).ok();
-                Err(ended(&launch.session.short()).into())
-            }
-        }
+        let dir = place.launch(launch);
+        let is_over =
+            || !matches!(look(&dir), Ok(Looked::Alive { .. } | Looked::Starting { .. }) | Err(_));
+        terminal::show_program(command, is_over).map_err(|why| cannot(&why))
     }
 }
 
-/// Waits for the screen to be left; none means that the agent's process ended under it, and so the screen was ended.
-fn watched(child: &mut Child, launch: &Path) -> std::io::Result<Option<ExitStatus>> {
-    loop {
-        if let Some(left) = child.try_wait()? {
-            return Ok(Some(left));
-        }
-        if !matches!(look(launch), Ok(Looked::Alive { .. } | Looked::Starting { .. }) | Err(_)) {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        pause(child.id());
-    }
-}
+/// The first argument that has this program make its standard input the controlling terminal and become another program.
+pub(crate) const LEAD: &str = "lead-terminal";
 
-/// Waits a little, or until the process has ended.
-fn pause(pid: u32) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let Some(handle) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
-        return;
+/// Becomes a program that leads a session of its own on the terminal at standard input. Returns only if that fails.
+pub(crate) fn lead(argv: &[OsString]) -> Outcome {
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(usage("no program was given").into());
     };
-    poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&LOOK_AGAIN)).ok();
-}
-
-fn code_of(status: ExitStatus) -> ExitCode {
-    status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+    let led = setsid().and_then(|_| ioctl_tiocsctty(stdin())).map_err(std::io::Error::from);
+    let why = match led {
+        Ok(()) => Command::new(program).args(arguments).exec(),
+        Err(why) => why,
+    };
+    let message = format!("cannot run {}: {why}", program.display());
+    Err(ApiError::new(Code::Refused, message).next("provost doctor").into())
 }
 
 #[expect(

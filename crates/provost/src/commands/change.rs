@@ -166,6 +166,7 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
         (false, _) if adopted => next.push(format!("provost status {id}")),
         (true, _) => next.extend(after_the_end(row, &id)),
         (false, "needs_input") => next.extend(while_it_waits(row, &id)),
+        (false, _) if ui::is_interrupted(row) => next.extend(while_interrupted(row, &id)),
         (false, _) => next.push(format!("provost logs {id} -f")),
     }
     let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.word());
@@ -189,6 +190,13 @@ pub(super) fn while_it_waits(row: &SessionRow, id: &str) -> Vec<String> {
         (true, "command") => vec![format!("provost logs {id}"), accept(id), cancel(id)],
         (true, _) => vec![format!("provost send {id} TEXT"), format!("provost logs {id}")],
     }
+}
+
+/// Returns the commands that say what comes after an interrupted turn.
+fn while_interrupted(row: &SessionRow, id: &str) -> Vec<String> {
+    let attach = row.driver.starts_with("codex").then(|| format!("provost attach {id}"));
+    let go_on = [format!("provost resume {id}"), format!("provost send {id} TEXT")];
+    go_on.into_iter().chain(attach).collect()
 }
 
 fn after_the_end(row: &SessionRow, id: &str) -> Vec<String> {

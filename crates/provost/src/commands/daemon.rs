@@ -118,20 +118,38 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
                     break;
                 }
             }
-            asked => return stopped(context, asked?, "the daemon left"),
+            asked => {
+                let (mut reply, running) = asked?;
+                reply["running_agents"] = json!(running);
+                return stopped(context, reply, &left(running));
+            }
         }
     }
     let daemon = unheard_of.expect("every try found a daemon");
     dismiss(context, &home, &daemon)
 }
 
-fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Value, ApiError> {
+/// Says that the daemon is gone, and how many agents are not.
+fn left(running: usize) -> String {
+    match running {
+        0 => "daemon stopped".to_owned(),
+        1 => "daemon stopped; 1 agent is still running (provost ls)".to_owned(),
+        many => format!("daemon stopped; {many} agents are still running (provost ls)"),
+    }
+}
+
+/// Asks the daemon to leave; returns its answer and how many agents it leaves running.
+fn ask_to_leave(
+    context: &Context,
+    home: &Home,
+    args: &StopArgs,
+) -> Result<(Value, usize), ApiError> {
     let client = daemon::connect_within(home, STOP_ANSWER)?;
     let info: DaemonInfo = client.get("/v1/daemon")?;
     let process = Identity::of(info.pid).ok().flatten();
     let reply: Value = client.post("/v1/daemon/stop", &json!({}), &args.key.get(context))?;
     wait_for_the_end(info.pid, process.as_ref())?;
-    Ok(reply)
+    Ok((reply, info.running_agents))
 }
 
 /// Ends a daemon that does not answer: by TERM, then by KILL. What runs inside a launch may not, as it may not ask it
@@ -187,6 +205,7 @@ fn not_there(error: ApiError) -> ApiError {
         | Code::Refused
         | Code::Forbidden
         | Code::TimedOut
+        | Code::InputNeeded
         | Code::ReadOnly
         | Code::Storage
         | Code::Internal => error,
@@ -208,6 +227,7 @@ fn status(context: &Context) -> Outcome {
         Some(format!("socket      {}", ui::clean(&info.socket))),
         Some(format!("home        {}", ui::clean(&info.home))),
         Some(format!("sessions    {} live", info.live_sessions)),
+        Some(format!("agents      {} running", info.running_agents)),
         read_only,
     ];
     context.ui.lines(&lines.into_iter().flatten().collect::<Vec<_>>())?;

@@ -9,13 +9,14 @@ use crate::{cli::Outcome, context::Context};
 
 /// What the exit codes mean
 ///
-/// 0  the asked-for thing holds; waiting for an answer is not a failure
+/// 0  the asked-for thing holds
 /// 1  it does not hold: failed, disputed, checks failed
 /// 2  bad usage
 /// 3  not found
 /// 4  refused in this state
 /// 5  timed out
 /// 6  the daemon, an agent or the storage could not be reached
+/// 7  waiting for input: the question is printed, and the work continues once it is answered
 /// 130  Ctrl-C ended a wait; the session goes on
 #[derive(Debug, Args)]
 #[command(
@@ -25,14 +26,15 @@ use crate::{cli::Outcome, context::Context};
 pub(crate) struct ExitCodesArgs {}
 
 /// The codes with their meanings, as the help above has them.
-const CODES: [(u8, &str); 8] = [
-    (0, "the asked-for thing holds; waiting for an answer is not a failure"),
+const CODES: [(u8, &str); 9] = [
+    (0, "the asked-for thing holds"),
     (1, "it does not hold: failed, disputed, checks failed"),
     (2, "bad usage"),
     (3, "not found"),
     (4, "refused in this state"),
     (5, "timed out"),
     (6, "the daemon, an agent or the storage could not be reached"),
+    (7, "waiting for input: the question is printed, and the work continues once it is answered"),
     (130, "Ctrl-C ended a wait; the session goes on"),
 ];
 

@@ -15,7 +15,8 @@ use crate::{cli::Outcome, context::Context};
 ///
 /// Criteria, acknowledgements, the epilogue and the loop are looked at, and every check is run once more on the tree
 /// that is to be finished. What stands in the way is named. The checks take
-/// their time: with --wait this ends when they are done. To finish what is finished says so, and does nothing.
+/// their time: with --wait this ends when they are done. To finish what is finished says so, and does nothing. The
+/// sessions that were opened for the task are stopped once their turns are over.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost finish limits --because 'merged and announced'\n  provost finish --because 'all criteria hold' --wait"

@@ -36,7 +36,7 @@ pub(crate) struct StatusArgs {
     /// The session, run or task: its id, the beginning or end of it, or its name
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
-    /// Show the facts behind the state: what was said or seen, by whom and when; of a run those of its newest session
+    /// Show why: the rule and the facts behind a session's state, or what a run waits for or ended by, with its session
     #[arg(long, requires = "id", conflicts_with = "watch")]
     why: bool,
     /// Show it again whenever something happens, until its outcome is sealed; with --json a line for each time
@@ -127,20 +127,26 @@ fn one_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error
     Ok(())
 }
 
-/// A run stands as it does because of how its newest session stands.
+/// Shows why a run is in its state, then the facts of the session that this is about.
 fn why_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error> {
-    let Some(newest) = row.sessions.last() else { return one_run(context, client, row) };
-    let reply: WhyReply = client.get(&target::action(&newest.id, "why"))?;
+    let named = |id: &str| row.sessions.iter().find(|session| session.id == id);
+    let session = row.why_session.as_deref().and_then(named);
+    let reply: Option<WhyReply> =
+        session.map(|session| client.get(&target::action(&session.id, "why"))).transpose()?;
     let next = run::next_commands(row);
     if context.ui.json {
-        return context.ui.result(json!({"ok": true, "run": row, "newest": reply}), &next);
+        let why = json!({"ok": true, "run": row, "why": row.why, "session": reply});
+        return context.ui.result(why, &next);
     }
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    context.ui.lines(&ui::why_run(paint, screen, row))?;
     context.ui.lines(&ui::run_card(paint, screen, now, row, Beside::default()))?;
-    let stage = newest.stage.replace('_', " ");
-    let title = format!("\nsession {} ({})", ui::short(&newest.id), ui::clean(&stage));
-    context.ui.line(&title)?;
-    context.ui.lines(&ui::why(paint, screen, now, &reply))?;
+    if let Some((session, reply)) = session.zip(reply) {
+        let stage = session.stage.replace('_', " ");
+        let title = format!("\nsession {} ({})", ui::short(&session.id), ui::clean(&stage));
+        context.ui.line(&title)?;
+        context.ui.lines(&ui::why(paint, screen, now, &reply))?;
+    }
     context.ui.next(&next);
     Ok(())
 }

@@ -284,7 +284,7 @@ struct GoOnArgs {
     key: KeyArgs,
 }
 
-/// End a task as failed
+/// End a task as failed, and stop the sessions that were opened for it
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task fail limits --because 'the library cannot do it'"
@@ -294,7 +294,7 @@ struct FailArgs {
     rest: BecauseArgs,
 }
 
-/// End a task as cancelled. Its sessions are left as they are
+/// End a task as cancelled, and stop the sessions that were opened for it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task cancel limits --because 'nobody needs it'")]
 struct CancelArgs {

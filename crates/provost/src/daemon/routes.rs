@@ -173,6 +173,7 @@ async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
         home: daemon.world.home.root().display().to_string(),
         read_only: status["read_only"].as_str().map(str::to_owned),
         live_sessions: status["live"].as_u64().unwrap_or(0) as usize,
+        running_agents: status["agents"].as_u64().unwrap_or(0) as usize,
         environment,
     })
     .into_response())

@@ -7,7 +7,9 @@ use provost_api::{
 };
 
 use super::{
-    Paint, Screen, Tone, ago, ending, reason, session_lines, short, span, spell_times, state_words,
+    Paint, Screen, Tone, ago, ending,
+    list::left_alive,
+    reason, session_lines, short, span, spell_times, state_words,
     text::{clean, clip},
     together,
 };
@@ -430,7 +432,11 @@ fn words(word: &str) -> String {
 
 fn process(row: &SessionRow) -> String {
     let launch = row.launches.last();
-    let lives = row.exit.as_ref().map_or_else(|| words(&row.process), ending);
+    let lives = match (&row.exit, left_alive(row)) {
+        (Some(exit), _) => ending(exit),
+        (None, Some(_)) => format!("still {}", words(&row.process)),
+        (None, None) => words(&row.process),
+    };
     let pid = launch.and_then(|launch| launch.pid).filter(|_| row.exit.is_none());
     let pid = pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
     let stop = launch.filter(|launch| launch.lives()).and_then(|launch| launch.stop.as_deref());

@@ -21,13 +21,13 @@ const HEAD: [(&str, Fit); 7] = [
     ("STATE", Fit::Whole),
     ("AGENT", Fit::Start),
     ("CHECKS", Fit::Whole),
-    ("AGE", Fit::Whole),
+    ("SINCE", Fit::Whole),
     ("NOTE", Fit::Start),
 ];
 
 /// What a narrow terminal leaves out, the first to go first: an id finds everything else, and a state says
 /// whether to look.
-const SPARE: &[&str] = &["AGENT", "CHECKS", "AGE", "NOTE", "NAME"];
+const SPARE: &[&str] = &["AGENT", "CHECKS", "SINCE", "NOTE", "NAME"];
 
 /// The digits of an id that people see and type.
 const SHORT: usize = 8;
@@ -65,21 +65,41 @@ pub(crate) fn session_lines(
 
 /// Gives a state in words, with its cause, and the tone that it is said in.
 pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
-    let words = match is_unseen(row) {
-        true => "turns unseen".to_owned(),
-        false => clean(&row.state.replace('_', " ")),
+    let words = match row.state.as_str() {
+        _ if is_unseen(row) => "turns unseen".to_owned(),
+        _ if is_interrupted(row) => "interrupted".to_owned(),
+        "working" if is_flagged(row, Flag::Starting.word()) => "starting".to_owned(),
+        state => clean(&state.replace('_', " ")),
     };
     let words = match &row.cause {
         Some(cause) => format!("{words} ({})", clean(&cause.replace('_', " "))),
         None => words,
     };
     let stopping = !row.terminal && row.flags.iter().any(|flag| flag == "stopping");
-    (tone(&row.state), if stopping { format!("{words}, stopping") } else { words })
+    let tone = if is_interrupted(row) { Tone::Warn } else { tone(&row.state) };
+    (tone, if stopping { format!("{words}, stopping") } else { words })
 }
 
 /// Says whether nothing is known of a session but that it runs: that nobody sees a turn makes it idle by its facts.
 pub(crate) fn is_unseen(row: &SessionRow) -> bool {
     row.state == State::Idle.word() && is_flagged(row, Flag::TurnsUnseen.word())
+}
+
+/// Whether a session's turn was interrupted, and it waits for the user to say what comes next.
+pub(crate) fn is_interrupted(row: &SessionRow) -> bool {
+    row.state == State::Idle.word() && is_flagged(row, Flag::Interrupted.word())
+}
+
+/// Whether a session waits for the user.
+pub(crate) fn awaits_user(row: &SessionRow) -> bool {
+    row.state == State::NeedsInput.word() || is_interrupted(row)
+}
+
+/// Returns the process of a session that is over and has one all the same. What others started is theirs.
+pub(crate) fn left_alive(row: &SessionRow) -> Option<i32> {
+    let adopted = is_flagged(row, Flag::Adopted.word());
+    let launch = row.launches.last().filter(|_| row.terminal && !adopted)?;
+    launch.pid.filter(|_| launch.phase == "running")
 }
 
 /// Says in one line how a session came out, and how its process ended.
@@ -128,14 +148,14 @@ fn tone(state: &str) -> Tone {
         "succeeded" | "completed" | "accepted" => Tone::Good,
         "failed" | "disputed" => Tone::Bad,
         "needs_input" | "stalled" | "lost" | "rework" | "ended_unclaimed" => Tone::Warn,
-        "cancelled" | "superseded" => Tone::Dim,
+        "cancelled" | "superseded" | "stopped" => Tone::Dim,
         _ => Tone::Live,
     }
 }
 
 fn rank(row: &SessionRow) -> u8 {
     match row.state.as_str() {
-        "needs_input" => 0,
+        _ if awaits_user(row) => 0,
         "failed" | "disputed" | "ended_unclaimed" | "stalled" | "lost" => 1,
         _ if ["output_limit", "no_room", "not_verified_gone"]
             .iter()
@@ -189,14 +209,20 @@ fn note(row: &SessionRow) -> String {
     if is_flagged(row, "output_limit") {
         return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
     }
-    if let Some(late) = row.late_claims.last().filter(|_| row.resolution.is_none()) {
+    let late = row.late_claims.last().filter(|_| left_alive(row).is_none());
+    if let Some(late) = late.filter(|_| row.resolution.is_none()) {
         return clean(&format!("late claim: {}", late.claim));
     }
     let progress = row.progress.as_ref().filter(|_| !row.terminal);
     let progress = progress.map(|progress| format!("{}/{}", progress.done, progress.total));
     let crash = row.exit.as_ref().filter(|_| row.cause.as_deref() == Some("crash")).map(ending);
     let text = reason(row).or(crash).or_else(|| row.claim_text.clone()).map(|text| clean(&text));
-    [progress, text].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let note = [progress, text].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    match left_alive(row) {
+        Some(pid) if note.is_empty() => format!("process still alive, pid {pid}"),
+        Some(pid) => format!("process still alive, pid {pid} · {note}"),
+        None => note,
+    }
 }
 
 #[cfg(test)]

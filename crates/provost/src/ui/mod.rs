@@ -36,13 +36,16 @@ pub(crate) use graph::{Extent, GraphRow, graph_lines};
 #[cfg(test)]
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{
-    ending, is_unseen, outcome, reason, session_lines, short, state_words, under_way,
+    awaits_user, ending, is_interrupted, is_unseen, outcome, reason, session_lines, short,
+    state_words, under_way,
 };
 pub(crate) use paint::{Paint, Tone, Wish};
 pub(crate) use past::{audit_lines, hit_lines, metrics, past_head, past_lines, task_figures};
 #[cfg(test)]
 pub(crate) use run::tests::run as test_run;
-pub(crate) use run::{Beside, approval_commands, approval_words, run_card, run_line, run_lines};
+pub(crate) use run::{
+    Beside, approval_commands, approval_words, run_card, run_line, run_lines, why_run,
+};
 pub(crate) use run_graph::task_rows;
 pub(crate) use run_words::{run_event, run_findings, run_words};
 pub(crate) use screen::{Screen, together};

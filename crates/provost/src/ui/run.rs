@@ -24,14 +24,14 @@ const HEAD: [(&str, Fit); 7] = [
     ("STATE", Fit::Whole),
     ("STAGE", Fit::Whole),
     ("CHECKS", Fit::Whole),
-    ("AGE", Fit::Whole),
+    ("SINCE", Fit::Whole),
     ("GOAL", Fit::Start),
 ];
 
 /// The columns before a plan on a card.
 const INDENT: usize = 2;
 
-const SPARE: &[&str] = &["CHECKS", "AGE", "GOAL", "NAME"];
+const SPARE: &[&str] = &["CHECKS", "SINCE", "GOAL", "NAME"];
 
 /// Lists runs: those that wait for a person first, then those that go on.
 pub(crate) fn run_lines(
@@ -56,7 +56,7 @@ pub(crate) fn run_lines(
             (tone, state),
             (Tone::Plain, stage(row)),
             (if row.proved { Tone::Good } else { Tone::Plain }, checks),
-            (Tone::Dim, age(now_ms, row.sealed_at.unwrap_or(row.since))),
+            (Tone::Dim, age(now_ms, row.since)),
             (Tone::Plain, clip(&clean(&row.goal), at_most(LINE_WIDTH))),
         ]);
     }
@@ -64,7 +64,7 @@ pub(crate) fn run_lines(
 }
 
 fn rank(row: &RunRow) -> u8 {
-    let asks = !row.requests.is_empty() || row.awaits_approval;
+    let asks = !row.requests.is_empty() || row.awaits_approval || is_interrupted(row);
     match (row.terminal, asks, row.state.as_str()) {
         (false, true, _) => 0,
         (false, false, _) => 1,
@@ -73,9 +73,15 @@ fn rank(row: &RunRow) -> u8 {
     }
 }
 
+/// Whether an agent of the run waits for the user to say what comes after its interrupted turn.
+pub(crate) fn is_interrupted(row: &RunRow) -> bool {
+    row.sessions.iter().any(|session| session.interrupted)
+}
+
 /// Gives a run's state in words, with its cause, and the tone that it is said in.
 pub(crate) fn run_state(row: &RunRow) -> (Tone, String) {
-    let asks = !row.terminal && row.requests.iter().any(|request| request.blocking);
+    let asks =
+        !row.terminal && (row.requests.iter().any(|one| one.blocking) || is_interrupted(row));
     let tone = match row.state.as_str() {
         _ if asks || row.awaits_approval => Tone::Warn,
         "succeeded" | "completed" => Tone::Good,
@@ -110,6 +116,14 @@ pub(crate) fn run_line(paint: Paint, row: &RunRow) -> String {
     let detail = detail.map(|detail| format!(": {}", clip(&clean(detail), LINE_WIDTH)));
     let state = paint.paint(tone, &state);
     format!("{} {} {state}{stage}{}", short(&row.id), clean(&row.name), detail.unwrap_or_default())
+}
+
+/// Says why a run is in its state.
+pub(crate) fn why_run(paint: Paint, screen: Screen, row: &RunRow) -> Vec<String> {
+    let (tone, state) = run_state(row);
+    let session = row.why_session.as_deref().map(|id| format!(" (session {})", short(id)));
+    let why = format!("{}{}", clean(&row.why), session.unwrap_or_default());
+    screen.wrap(&format!("{}: {why}", paint.paint(tone, &state)), 2)
 }
 
 /// What is shown of a run besides itself.
@@ -231,7 +245,11 @@ fn is_of_the_whole(session: &RunSessionRow) -> bool {
 }
 
 fn session_words(session: &RunSessionRow) -> String {
-    let state = session.state.as_deref().map_or_else(|| "at work".to_owned(), words);
+    let state = match session.state.as_deref() {
+        Some(state) => words(state),
+        None if session.interrupted => "interrupted, it waits for you".to_owned(),
+        None => "at work".to_owned(),
+    };
     let cycle = if session.cycle > 1 { format!(" {}", session.cycle) } else { String::new() };
     format!("{} {}{cycle}: {state}", short(&session.id), words(&session.stage))
 }
@@ -306,6 +324,7 @@ pub(crate) mod tests {
             task: None,
             cycle: 1,
             state: None,
+            interrupted: false,
         };
         RunRow {
             id: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
@@ -317,6 +336,8 @@ pub(crate) mod tests {
             target: Some("main".to_owned()),
             base: "c0ffee".to_owned(),
             state: state.to_owned(),
+            why: String::new(),
+            why_session: None,
             terminal: false,
             sealed: false,
             cause: None,

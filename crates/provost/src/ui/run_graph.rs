@@ -69,9 +69,13 @@ pub(super) fn queue_words(queue: &QueueRow) -> Option<String> {
     let counted = |count: u32, one: &str, many: &str| {
         format!("{count} {}", if count == 1 { one } else { many })
     };
+    // A merge whose tree was checked before needs no check of its own.
     let so_far = (queue.batches > 0).then(|| {
         let batches = counted(queue.batches, "batch", "batches");
-        format!("{batches} and {} so far", counted(queue.checks, "check", "checks"))
+        match queue.checks {
+            0 => format!("{batches} so far"),
+            checks => format!("{batches} and {} so far", counted(checks, "check", "checks")),
+        }
     });
     let parts = [list("checking", &queue.batch), list("then", &queue.waiting), so_far];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

@@ -48,10 +48,10 @@ pub(crate) fn task_lines(
         ("CRITERIA", Fit::Whole),
         ("LOOP", Fit::Whole),
         ("FOR YOU", Fit::Whole),
-        ("AGE", Fit::Whole),
+        ("SINCE", Fit::Whole),
         ("GOAL", Fit::Start),
     ];
-    let mut table = Table::new(&head).sparing(&["LOOP", "CRITERIA", "AGE", "GOAL", "NAME"]);
+    let mut table = Table::new(&head).sparing(&["LOOP", "CRITERIA", "SINCE", "GOAL", "NAME"]);
     for row in rows {
         let (tone, state) = state(row);
         let held = row.criteria.iter().filter(|one| one.state == "satisfied").count();

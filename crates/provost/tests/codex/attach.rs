@@ -67,15 +67,25 @@ fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
     stage.model.assert_all_as_scripted();
 }
 
-/// Whoever interrupts a turn on the screen wants to go on there: nothing is asked of the agent and nothing is closed
-/// until the person has left.
+/// Waits behind a door, goes on when it is told to, and is done.
+const INTERRUPTED: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ hold = "door" }, { message = "Here I am." }] }] },
+  { response = [{ items = [{ message = "Went on." }] }] },
+  { response = [{ items = [{ message = '{"status":"completed","summary":"done"}' }] }] },
+]
+"#;
+
+/// A turn that is interrupted on the screen is not finished: nothing is asked of the agent and nothing is sealed, while
+/// the person is there and after, until the user says what comes next.
 #[test]
-fn an_agent_with_a_person_at_its_screen_is_left_to_the_person() {
-    let Some(stage) = Stage::new(WAITS) else { return };
+fn f1_s1_turn_interrupted_at_the_screen_waits_for_the_user() {
+    let Some(stage) = Stage::new(INTERRUPTED) else { return };
     let id = stage.spawn(&["Wait."]);
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["turns"] == 1);
-    let screen = Screen::begin(&stage, &["attach", &id]);
+    let screen = Screen::begin_and_stay(&stage, &["attach", &id]);
     screen.shows("esc to interrupt");
     eventually("the turn is interrupted", || {
         screen.tmux(&["send-keys", "Escape"]);
@@ -83,19 +93,47 @@ fn an_agent_with_a_person_at_its_screen_is_left_to_the_person() {
         if row["state"] == "idle" { Ok(()) } else { Err(row) }
     });
     stage.model.release("door");
+    screen.tmux(&["send-keys", "C-\\"]);
+    screen.shows("detached; its turn was interrupted, and it waits for you");
+    stage.home.wait_state(&id, |row| row["flags"].to_string().contains("interrupted"));
+    eventually("nobody is at the screen any more", || {
+        let left = stage.home.events_of(&id, "people.attached");
+        left.iter().any(|event| event["data"]["people"] == 0).then_some(())
+    });
+    // Another daemon has the same rule.
+    stage.home.daemon().kill();
+    let row = stage.home.status(&id);
+    assert_eq!((&row["state"], &row["sealed"]), (&json!("idle"), &json!(false)), "{row:#}");
+    assert!(row["reason"].as_str().unwrap().contains("it waits for you"), "{row:#}");
     assert_eq!(stage.home.events_of(&id, "result.asked"), Vec::<serde_json::Value>::new());
-    drop(screen);
+    let listed = stage.home.provost(&["ls"]).ok().stdout.clone();
+    assert!(listed.contains("interrupted") && listed.contains("it waits for you"), "{listed}");
+    let shown = stage.home.provost(&["status", &id]);
+    let resume = format!("provost resume {}", &id[id.len() - 8..]);
+    assert!(shown.ok().stderr.contains(&resume), "{shown:#?}");
 
+    stage.home.provost(&["resume", &id]).ok();
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
-    let kinds: Vec<String> =
-        stage.events(&id).iter().map(|event| event["kind"].as_str().unwrap().to_owned()).collect();
-    let told: Vec<&str> = kinds
-        .iter()
-        .map(String::as_str)
-        .filter(|kind| ["people.attached", "result.asked"].contains(kind))
-        .collect();
-    assert_eq!(told, ["people.attached", "people.attached", "result.asked"], "{kinds:?}");
+}
+
+#[test]
+fn f1_s1_one_key_leaves_codexs_screen_and_the_agent_keeps_running() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait."]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["turns"] == 1);
+    let screen = Screen::begin_and_stay(&stage, &["attach", &id]);
+    screen.shows("esc to interrupt");
+    screen.tmux(&["send-keys", "C-\\"]);
+    screen.shows("detached; the agent keeps running");
+    let all = screen.tmux(&["capture-pane", "-p", "-S", "-"]);
+    assert!(all.contains("press Ctrl-\\ to detach"), "{all}");
+    let row = stage.home.status(&id);
+    assert_eq!((&row["state"], &row["process"]), (&json!("working"), &json!("alive")), "{row:#}");
+    stage.model.release("door");
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
 }
 
 #[test]

@@ -79,7 +79,8 @@ fn a_manager_and_a_worker_finish_a_task_by_their_tools_and_nobody_else_does_anyt
         assert_eq!((calls(&boss), calls(&hand)), (vec![json!(true); 4], vec![json!(true); 1]));
         for id in [&boss, &hand] {
             assert!(stage.events_of(id, "result.asked").is_empty(), "{which:?}");
-            stage.wait(id, "idle");
+            let row = stage.sealed(id);
+            assert_eq!(row["state"], "stopped", "{which:?}: {row:#}");
         }
         let listed = stage.provost(&["inbox", "ls", "--all", "--task", &id, "--json"]).ok().json();
         let to = |name: &str| {
@@ -92,10 +93,6 @@ fn a_manager_and_a_worker_finish_a_task_by_their_tools_and_nobody_else_does_anyt
             one["to"] == "boss" && text.contains("says:\n> Ready.")
         });
         assert!(said, "{which:?}: what the worker answers reaches its manager: {listed:#}");
-        for id in [&boss, &hand] {
-            stage.provost(&["stop", id]).ok();
-            stage.sealed(id);
-        }
     }
 }
 

@@ -70,9 +70,8 @@ fn a_manager_and_two_workers_prove_a_task_over_a_killed_worker_and_a_killed_daem
         assert_eq!(not, refused, "{name}: {answers:#?}");
     }
     for member in [&boss, &hand, &mate] {
-        stage.wait(member, "idle");
-        stage.provost(&["stop", member]).ok();
-        stage.sealed(member);
+        let row = stage.sealed(member);
+        assert_eq!(row["state"], "stopped", "a finished team leaves no agent running: {row:#}");
     }
     told_alike_elsewhere(&stage, &hand);
     stage.model.assert_all_as_scripted();

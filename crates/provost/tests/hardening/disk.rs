@@ -59,7 +59,7 @@ fn a_full_disk_holds_the_agent_and_loses_nothing() {
     let row = eventually("the next one has ended", || {
         Some(disk.row(&again)).filter(|row| row["sealed"] == true)
     });
-    assert!(matches!(row["state"].as_str(), Some("ended_unclaimed" | "failed")), "{row}");
+    assert!(matches!(row["state"].as_str(), Some("completed" | "failed")), "{row}");
 }
 
 #[test]

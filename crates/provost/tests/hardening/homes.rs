@@ -17,18 +17,18 @@ fn a_stale_socket_is_taken_over() {
     sealed(&home, &id);
     home.daemon().kill();
     assert!(home.path().join("daemon.sock").exists(), "a killed daemon leaves its socket");
-    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed");
+    assert_eq!(sealed(&home, &id)["state"], "completed");
     home.daemon().stop();
     // One that nobody of ours made: bound, and its listener gone.
     drop(UnixListener::bind(home.path().join("daemon.sock")).expect("a socket can be made"));
-    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed");
+    assert_eq!(sealed(&home, &id)["state"], "completed");
 }
 
 #[test]
 fn a_daemon_whose_socket_is_taken_away_is_found_again() {
     let home = quick_home();
     let id = spawn(&home, &["--", "sh", "-c", "rm -f $PROVOST_SOCKET"]);
-    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed");
+    assert_eq!(sealed(&home, &id)["state"], "completed");
     let pid = home.daemon().pid().expect("it answers");
     let socket = home.path().join("daemon.sock");
     for _ in 0..20 {
@@ -146,7 +146,7 @@ fn a_read_only_home_is_a_clear_error_and_reading_needs_no_writing() {
     let output = inside(&home, &script, &["ls", "--json"]);
     assert_eq!(output.json()["ok"], output.code() == Some(0), "{output:#?}");
     verified(&home);
-    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "nothing is lost");
+    assert_eq!(sealed(&home, &id)["state"], "completed", "nothing is lost");
 }
 
 #[test]

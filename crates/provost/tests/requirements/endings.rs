@@ -117,7 +117,7 @@ fn a02_five_endings_are_five_distinguishable_records() {
             "exit0_silent ended_unclaimed null true none exit0 code=0 signal=null []",
             "exit1_silent failed \"crash\" true none exitN code=1 signal=null []",
             "completed_exit0 completed null true completed exit0 code=0 signal=null [\"unverified\"]",
-            "needs_input_exit0 needs_input null false needs_input exit0 code=0 signal=null [\"answer_resumes\"]",
+            "needs_input_exit0 needs_input null false needs_input exit0 code=0 signal=null []",
             "working_killed9 failed \"crash\" true working exitN code=null signal=9 []",
         ]
     );

@@ -28,6 +28,9 @@ pub(crate) struct Credentials {
     pub(crate) token: String,
 }
 
+/// Exit 0 of a scripted agent is no claim: it makes its claims itself.
+pub(crate) const REPORTS: &str = "--no-exit0-is-done";
+
 impl Stage {
     pub(crate) fn new() -> Self {
         Stage { home: Home::new() }
@@ -53,21 +56,21 @@ impl Stage {
         self.play_in(self.home.root(), scenario, flags)
     }
 
-    /// Starts a scenario as a plain command in a directory.
+    /// Starts a scenario in a directory, as an agent on no protocol that reports by itself.
     #[track_caller]
     pub(crate) fn play_in(&self, dir: &Path, scenario: &str, flags: &[&str]) -> String {
         let name = format!("scene-{}", scenes());
         let path = text(&self.home.scenario(&name, scenario));
         let agent = text(&scripted_agent_bin());
-        self.spawn_in(dir, &[flags, &["--", &agent, &path]].concat())
+        self.spawn_in(dir, &[&[REPORTS], flags, &["--", &agent, &path]].concat())
     }
 
-    /// Starts one of the sample scenarios as a plain command.
+    /// Starts one of the sample scenarios, as an agent on no protocol that reports by itself.
     #[track_caller]
     pub(crate) fn play_sample(&self, name: &str, flags: &[&str]) -> String {
         let agent = text(&scripted_agent_bin());
         let sample = format!("sample:{name}");
-        self.spawn_in(self.home.root(), &[flags, &["--", &agent, &sample]].concat())
+        self.spawn_in(self.home.root(), &[&[REPORTS], flags, &["--", &agent, &sample]].concat())
     }
 
     /// Starts a session and gives its id.

@@ -18,6 +18,9 @@ enabled = true
 setup = "false"
 [hooks]
 session.ended_unclaimed = "touch hook-ran"
+[agents.plain]
+driver = "command"
+command = ["true"]
 "#;
 
 const PROJECT_OFF: &str = r#"
@@ -59,7 +62,7 @@ fn r12_an_explicit_off_in_the_project_beats_the_users_on() {
         assert!(entry["source"].to_string().contains("project"), "{entry}");
         assert!(entry["shadowed"][0]["source"].to_string().contains("user"), "{entry}");
     }
-    let id = stage.spawn_in(repo.path(), &["--", "true"]);
+    let id = stage.spawn_in(repo.path(), &["--agent", "plain"]);
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "ended_unclaimed", "exit 0 was taken for a claim");
     assert_eq!((&row["worktree"], &row["checks"]), (&Value::Null, &json!([])));

@@ -37,6 +37,7 @@ mod safety;
 mod schemas;
 mod screens;
 mod serve;
+mod sessions;
 mod shapes;
 mod states;
 mod strangers;

@@ -73,7 +73,7 @@ fn a05_stop_cancel_and_gc_lose_no_byte_of_a_dirty_worktree() {
     stage.home.provost(&["stop", &stopped.id]).ok();
     stage.home.provost(&["cancel", &cancelled.id]).ok();
     let ended = [&stopped, &cancelled].map(|one| stage.sealed(&one.id)["state"].clone());
-    assert_eq!(ended, ["ended_unclaimed", "cancelled"]);
+    assert_eq!(ended, ["stopped", "cancelled"]);
     stopped.assert_whole(&repo, "stop");
     cancelled.assert_whole(&repo, "cancel");
     let collected =

@@ -303,7 +303,7 @@ fn stop_ends_the_process_and_cancel_the_work() {
     let row = stage.sealed(&stopped);
     assert_eq!(
         (&row["state"], &row["exit"]["by"], &row["process"]),
-        (&json!("ended_unclaimed"), &json!("provost"), &json!("exit0"))
+        (&json!("stopped"), &json!("provost"), &json!("stopped"))
     );
     let row = stage.sealed(&cancelled);
     assert_eq!((&row["state"], &row["reason"]), (&json!("cancelled"), &json!("not now")));

@@ -29,7 +29,7 @@ fn m10_an_agent_that_uses_the_processor_is_as_silent_as_one_that_does_not() {
     assert_eq!(told[0].0, "alive");
     fs::write(&go, "").unwrap();
     for id in ids {
-        assert_eq!(stage.sealed(&id)["state"], "ended_unclaimed");
+        assert_eq!(stage.sealed(&id)["state"], "completed");
     }
 }
 

@@ -33,6 +33,8 @@ impl Sim {
                 State::NeedsInput | State::Stalled | State::Lost => true,
                 // Whoever is at its screen will say what comes next.
                 State::Idle if visited => true,
+                // Whoever interrupted its turn says what comes next.
+                State::Idle if session.awaits_user() => true,
                 // At its prompt it waits for whoever sits there.
                 State::Idle if session.spec.agent.driver.has_terminal() => true,
                 // A launch whose agent neither speaks nor ends, and nobody set it a limit.
@@ -45,6 +47,7 @@ impl Sim {
                 | State::Accepted
                 | State::Failed
                 | State::EndedUnclaimed
+                | State::Stopped
                 | State::Disputed
                 | State::Cancelled
                 | State::Superseded => session.attempt().is_sealed(),

@@ -124,6 +124,7 @@ impl Model for OneSession {
             reaches!("accepted", Accepted),
             reaches!("failed", Failed),
             reaches!("ended_unclaimed", EndedUnclaimed),
+            reaches!("stopped", Stopped),
             reaches!("disputed", Disputed),
             reaches!("cancelled", Cancelled),
             reaches!("superseded", Superseded),

@@ -92,7 +92,7 @@ impl Desk {
             self.task.evolve(self.at(), &event);
             let read = Messages::from(Vec::from(self.task.messages.clone()));
             assert_eq!(read, self.task.messages, "what is looked for in messages is told of them");
-            if let Some((id, command)) = said {
+            for (id, command) in said {
                 self.say(id, &command);
             }
             self.events.push(event);
@@ -110,6 +110,11 @@ impl Desk {
     fn say(&mut self, id: SessionId, command: &session::Command) {
         let at = self.at();
         let session = self.sessions.get_mut(&id).expect("a session that was looked at");
+        // Only what was opened for a team takes its dismissal.
+        if matches!(command, session::Command::Dismiss { .. }) {
+            let told = session.decide(command, at).unwrap_or_default();
+            return told.iter().for_each(|event| session.evolve(at, event));
+        }
         for told in session.decide(command, at).expect("the session takes it") {
             session.evolve(at, &told);
         }

@@ -4,11 +4,12 @@ use std::{
     io::{self, PipeReader, Write as _, stdin, stdout},
     os::fd::AsFd as _,
     path::Path,
+    process::Command,
     thread,
 };
 
 use provost_api::{ApiError, Code};
-use provost_holder::client::viewport::{self, Call, Left, Place};
+use provost_holder::client::viewport::{self, Call, Left, Place, Shown};
 use tokio::{
     runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
@@ -27,6 +28,17 @@ pub(super) fn show(launch: &Path, window: Option<OwnWindow>) -> Result<Left, Api
     let (input, output, calls) = (input.as_fd(), output.as_fd(), calls.as_fd());
     let place = Place { input, output, calls, attended };
     viewport::view(launch, place).map_err(|why| cannot(&why))
+}
+
+/// Shows a program on a terminal of its own until the person leaves with Ctrl-\, it ends, or there is nothing more to show.
+pub(super) fn show_program(
+    command: Command,
+    is_over: impl Fn() -> bool,
+) -> Result<Shown, viewport::Error> {
+    let calls = Signals::hear(None)?;
+    let (input, output) = (stdin(), stdout());
+    let (input, output, calls) = (input.as_fd(), output.as_fd(), calls.as_fd());
+    viewport::run_program(command, Place { input, output, calls, attended: true }, is_over)
 }
 
 /// The signals that concern a viewport. Whoever is told to end leaves, so that the terminal is given back.

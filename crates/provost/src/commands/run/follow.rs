@@ -1,6 +1,9 @@
 //! Watching a run until its outcome is sealed.
 
-use std::process::ExitCode;
+use std::{
+    io::{IsTerminal as _, stdin},
+    process::ExitCode,
+};
 
 use provost_api::{ApiError, Code, EventRow, RunRow};
 use serde_json::json;
@@ -38,8 +41,11 @@ pub(crate) fn watch(context: &Context, row: &RunRow) -> Result<RunRow, Error> {
     until_sealed(context, &row.id)
 }
 
-/// The report card is written when the outcome is sealed, so it is waited for too.
+/// Waits for the outcome, or without a terminal for a question. The report card is written when the outcome is sealed, so it
+/// is waited for too.
 pub(crate) fn until_sealed(context: &Context, id: &str) -> Result<RunRow, Error> {
+    // Without a terminal there is no one to see the question while this waits.
+    let attended = stdin().is_terminal();
     let mut events = Follow::new(context, Of::Run(id.to_owned()), Some(0));
     events.open(&context.daemon()?)?;
     loop {
@@ -54,7 +60,22 @@ pub(crate) fn until_sealed(context: &Context, id: &str) -> Result<RunRow, Error>
                 return Ok(row);
             }
         }
+        if !attended && ASKS.contains(&event.kind.as_str()) {
+            let row = target::find_run(&context.daemon()?, id)?;
+            if needs_input(&row) {
+                return Ok(row);
+            }
+        }
     }
+}
+
+/// The events after which a run may wait for the user.
+const ASKS: [&str; 3] = ["run.question_seen", "run.plan_reviewed", "run.landing_held"];
+
+/// Whether a run waits for an answer or an approval, and goes no further without it.
+fn needs_input(row: &RunRow) -> bool {
+    let asks = row.requests.iter().any(|request| request.blocking);
+    !row.terminal && (asks || row.awaits_approval)
 }
 
 /// Says what happened, and what is asked with the command that answers it. Programs read the result.
@@ -88,23 +109,44 @@ fn tell(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Says whether the asked-for thing holds.
-fn holds(row: &RunRow) -> bool {
-    matches!(row.state.as_str(), "succeeded" | "completed")
+/// Returns how the wait failed; none if the work is done.
+fn failure(row: &RunRow) -> Option<Code> {
+    match row.state.as_str() {
+        "succeeded" | "completed" => None,
+        _ if needs_input(row) => Some(Code::InputNeeded),
+        _ => Some(Code::Failed),
+    }
+}
+
+/// Returns what the run asks, in one line.
+fn asked(row: &RunRow) -> Option<String> {
+    let request = row.requests.iter().find(|request| request.blocking);
+    let question = request.map(|request| {
+        let question = request.questions.first().map(|one| one.question.clone());
+        question.unwrap_or_else(|| request.title.clone())
+    });
+    question.or_else(|| row.awaits_approval.then(|| ui::approval_words(row)))
 }
 
 pub(crate) fn show(context: &Context, row: &RunRow) -> Outcome {
     let next = next_commands(row);
-    let code = ExitCode::from(if holds(row) { 0 } else { Code::Failed.exit_code() });
+    let failure = failure(row);
+    let code = ExitCode::from(failure.map_or(0, Code::exit_code));
     if !context.ui.json {
         context.ui.line(&ui::run_line(context.ui.paint, row))?;
+        if failure == Some(Code::InputNeeded) {
+            context.ui.talk("no longer waiting: without a terminal no one answers; the run continues once it is answered");
+        }
         context.ui.next(&next);
         return Ok(code);
     }
-    let mut value = json!({"ok": holds(row), "id": row.id, "run": row});
-    if !holds(row) {
-        let message = format!("run {} is {}", ui::short(&row.id), row.state);
-        value["error"] = json!(ApiError { code: Code::Failed, message, next: next.clone() });
+    let mut value = json!({"ok": failure.is_none(), "id": row.id, "run": row});
+    if let Some(code) = failure {
+        let message = match asked(row).filter(|_| code == Code::InputNeeded) {
+            Some(text) => format!("run {} needs input: {text}", ui::short(&row.id)),
+            None => format!("run {} is {}", ui::short(&row.id), row.state),
+        };
+        value["error"] = json!(ApiError { code, message, next: next.clone() });
     }
     context.ui.result(value, &next)?;
     Ok(code)

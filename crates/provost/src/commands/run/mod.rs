@@ -27,7 +27,8 @@ use crate::{cli::Outcome, clock, context::Context, error::usage, target::RunRepl
 ///
 /// The run's id is printed first, then what happens. Agents work in worktrees of their own, outside of the
 /// repository; Provost commits what they leave and runs the checks itself in a clean checkout. Ctrl-C ends
-/// only the watching, with exit 130: the run goes on.
+/// only the watching, with exit 130: the run goes on. Without a terminal a question ends the watching too,
+/// with exit 7.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost run 'Add rate limiting to the API' --check 'cargo test'\n  provost run --spec docs/feature.md --check 'make test' --land merge\n  provost run 'Fix the flaky test' --preset quick --detach\n  provost run --plan plan.toml --parallel 4 'Build the importer'\n  provost run - --no-questions --budget 2M < goal.md"

@@ -9,11 +9,13 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
     let id = ui::short(&row.id);
     if !row.terminal {
         let asked = row.requests.first().map(RequestRow::answer_command);
+        let interrupted = row.sessions.iter().find(|session| session.interrupted);
+        let resume = interrupted.map(|one| format!("provost resume {}", ui::short(&one.id)));
         let approval = if row.awaits_approval { ui::approval_commands(row) } else { Vec::new() };
         let watch = format!("provost status {id} --watch");
         let logs = (!row.sessions.is_empty()).then(|| format!("provost logs {id} -f"));
         let always = [watch].into_iter().chain(logs).chain([format!("provost cancel {id}")]);
-        return asked.into_iter().chain(approval).chain(always).collect();
+        return asked.into_iter().chain(resume).chain(approval).chain(always).collect();
     }
     let card = format!("provost report-card {id}");
     match row.state.as_str() {
@@ -112,6 +114,7 @@ mod tests {
             task: task.map(str::to_owned),
             cycle: 1,
             state: Some(state.to_owned()),
+            interrupted: false,
         };
         let sessions = vec![
             session("0001", Some("bad"), "failed"),

@@ -32,7 +32,7 @@ use crate::{
 /// a clean checkout: only that makes `succeeded`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --exit0-is-done --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'\n  provost spawn --tty --agent codex\n  provost spawn --tty --tmux --agent codex 'Fix the failing test'"
+    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'\n  provost spawn --tty --agent codex\n  provost spawn --tty --tmux --agent codex 'Fix the failing test'"
 )]
 pub(crate) struct SpawnArgs {
     /// What the agent is asked to do; `-` takes it from standard input
@@ -85,9 +85,12 @@ pub(crate) struct SpawnArgs {
     /// Run no checks, whatever the configuration says
     #[arg(long)]
     no_check: bool,
-    /// Take exit status 0 for the claim that the work is done
-    #[arg(long)]
+    /// Take exit status 0 for the claim that the work is done [default for `-- COMMAND` without --agent]
+    #[arg(long, overrides_with = "no_exit0_is_done")]
     exit0_is_done: bool,
+    /// Take exit status 0 for no claim, as for a command that reports by itself
+    #[arg(long, overrides_with = "exit0_is_done")]
+    no_exit0_is_done: bool,
     /// Let work pass its checks that changed nothing
     #[arg(long)]
     no_change_ok: bool,
@@ -111,8 +114,8 @@ pub(crate) struct SpawnArgs {
     /// Keep the command's standard input open, for `provost send`; it is at its end otherwise
     #[arg(long)]
     stdin: bool,
-    /// Wait for the outcome: exit 0 if the work is done, 1 if not. A session that needs input ends the
-    /// wait too, with exit 0. Ctrl-C ends only the wait, with exit 130
+    /// Wait for the outcome: exit 0 if the work is done, 1 if not. A session that needs input ends the wait too, with
+    /// exit 7 and its question. Ctrl-C ends only the wait, with exit 130
     #[arg(long)]
     wait: bool,
     #[command(flatten)]

@@ -64,7 +64,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
             ..CheckTerms::default()
         },
         empty_diff: no_change(&config),
-        exit0: exit0(agent.driver, &config),
+        exit0: exit0(args, agent.driver, &config),
         afterwards: if args.keep || args.tty { Afterwards::Park } else { Afterwards::Close },
         bounds: reactions::bounded(bounds(&config), &config),
         budget: budget(&config),
@@ -252,14 +252,19 @@ fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiErr
     Ok(Some(text))
 }
 
-/// The exit status of Codex's server says nothing about the work; that of one-shot work is part of it.
-fn exit0(driver: Driver, config: &Resolved) -> Exit0 {
+/// The exit status of Codex's server says nothing about the work; that of one-shot work is part of it. A plain command has
+/// no other way to say that it is done.
+fn exit0(args: &SpawnArgs, driver: Driver, config: &Resolved) -> Exit0 {
+    let is_done = config.session.exit0_is_done || args.agent.is_none();
     match driver {
         Driver::Codex | Driver::CodexTerminal => Exit0::SaysNothing,
         Driver::CodexExec => Exit0::IsDone,
-        Driver::Command | Driver::Jsonl | Driver::Terminal => match config.session.exit0_is_done {
-            true => Exit0::IsDone,
-            false => Exit0::SaysNothing,
-        },
+        Driver::Command | Driver::Jsonl | Driver::Terminal => {
+            if is_done && !args.no_exit0_is_done {
+                Exit0::IsDone
+            } else {
+                Exit0::SaysNothing
+            }
+        }
     }
 }

@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 use super::{id_of, parting, warn};
 use crate::{
     cli::Outcome,
+    clock,
     commands::change::{self, next_commands},
     context::Context,
     follow::{Follow, Of},
-    target, ui,
+    target,
+    ui::{self, Screen},
 };
 
 /// Waits until a session's outcome is sealed or a person is needed, and exits as it ended.
@@ -59,34 +61,65 @@ fn tell(context: &Context, row: &SessionRow, told: &mut String) {
 }
 
 fn is_settled(row: &SessionRow) -> bool {
-    (row.terminal && row.sealed) || row.state == "needs_input"
+    (row.terminal && row.sealed) || ui::awaits_user(row)
 }
 
-/// Waiting for an answer is not a failure.
-fn holds(row: &SessionRow) -> bool {
-    matches!(row.state.as_str(), "succeeded" | "completed" | "accepted" | "needs_input")
+/// Returns how the wait failed; none if the work is done.
+fn failure(row: &SessionRow) -> Option<Code> {
+    match row.state.as_str() {
+        "succeeded" | "completed" | "accepted" => None,
+        _ if ui::awaits_user(row) => Some(Code::InputNeeded),
+        _ => Some(Code::Failed),
+    }
 }
 
 fn show(context: &Context, reply: &Value, row: &SessionRow) -> Outcome {
     let next = next_commands(row);
-    let code = ExitCode::from(if holds(row) { 0 } else { Code::Failed.exit_code() });
+    let failure = failure(row);
+    let code = ExitCode::from(failure.map_or(0, Code::exit_code));
     if !context.ui.json {
         change::line(context, row)?;
-        if row.state == "needs_input" {
-            context.ui.talk("it waits for a person");
+        if failure == Some(Code::InputNeeded) {
+            asked(context, row).iter().for_each(|line| context.ui.talk(line));
         }
         context.ui.next(&next);
         return Ok(code);
     }
     let mut value = json!({
-        "ok": holds(row), "id": row.id, "session": row, "warnings": reply.get("warnings"),
+        "ok": failure.is_none(), "id": row.id, "session": row, "warnings": reply.get("warnings"),
     });
-    if !holds(row) {
-        let message = format!("session {} is {}", ui::short(&row.id), row.state);
-        value["error"] = json!(ApiError { code: Code::Failed, message, next: next.clone() });
+    if let Some(code) = failure {
+        let message = message(row, code);
+        value["error"] = json!(ApiError { code, message, next: next.clone() });
     }
     context.ui.result(value, &next)?;
     Ok(code)
+}
+
+/// Returns what the session waits for, with the commands that settle it.
+fn asked(context: &Context, row: &SessionRow) -> Vec<String> {
+    let (paint, screen) = (context.ui.talk_paint, Screen::talk());
+    match (row.requests.is_empty(), waits_for(row)) {
+        (false, _) => ui::requests(paint, screen, clock::now_ms(), &row.requests),
+        (true, Some(text)) => screen.wrap(&format!("it needs input: {}", ui::clean(&text)), 2),
+        (true, None) => vec!["it needs input".to_owned()],
+    }
+}
+
+/// Returns what a session without an open request says that it waits for.
+fn waits_for(row: &SessionRow) -> Option<String> {
+    ui::reason(row).or_else(|| row.claim_text.clone())
+}
+
+fn message(row: &SessionRow, code: Code) -> String {
+    let id = ui::short(&row.id);
+    let title = row.requests.first().map(|request| request.title.clone());
+    let asked = row.requests.first().and_then(|request| request.questions.first());
+    let asked = asked.map(|question| question.question.clone()).or(title);
+    match asked.or_else(|| waits_for(row)).filter(|_| code == Code::InputNeeded) {
+        Some(text) => format!("session {id} needs input: {text}"),
+        None => format!("session {id} is {}", row.state),
+    }
 }
 
 #[cfg(test)]
@@ -108,11 +141,19 @@ mod tests {
 
     #[test]
     fn the_exit_code_follows_the_outcome() {
-        for state in ["succeeded", "completed", "accepted", "needs_input"] {
-            assert!(holds(&row(state, true)), "{state}");
+        for state in ["succeeded", "completed", "accepted"] {
+            assert_eq!(failure(&row(state, true)), None, "{state}");
         }
-        for state in ["failed", "disputed", "ended_unclaimed", "cancelled", "superseded"] {
-            assert!(!holds(&row(state, true)), "{state}");
+        let ends = ["failed", "disputed", "ended_unclaimed", "stopped", "cancelled", "superseded"];
+        for state in ends {
+            assert_eq!(failure(&row(state, true)), Some(Code::Failed), "{state}");
+        }
+        let interrupted =
+            SessionRow { flags: vec!["interrupted".to_owned()], ..row("idle", false) };
+        for waits in [row("needs_input", false), interrupted] {
+            assert!(is_settled(&waits));
+            assert_eq!(failure(&waits), Some(Code::InputNeeded));
+            assert_eq!(Code::InputNeeded.exit_code(), 7);
         }
     }
 }

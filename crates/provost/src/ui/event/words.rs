@@ -45,6 +45,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::BudgetRaised(_)
         | Event::SessionRenamed(_)
         | Event::SessionTakenOver(_)
+        | Event::SessionDismissed(_)
         | Event::StreamHeard(_)
         | Event::StreamSilent(_)
         | Event::StreamRetrying(_)
@@ -186,6 +187,7 @@ fn stream(event: &Event) -> String {
         Event::LimitLifted(_) => "the account's limit is over, work goes on".to_owned(),
         Event::SessionRenamed(e) => format!("renamed \"{}\"", e.name),
         Event::SessionTakenOver(_) => "taken over from the home it was imported from".to_owned(),
+        Event::SessionDismissed(e) => format!("dismissed: {}", e.because),
         Event::BudgetRaised(e) => {
             let part = |what: &str, to: Option<u64>| to.map(|to| format!("{to} {what}"));
             let parts = [part("tokens", e.tokens), part("turns", e.turns.map(u64::from))];
@@ -250,6 +252,7 @@ fn process(event: &Event) -> String {
                 StopWhy::Leftover => ", it closed its output and lived on",
                 StopWhy::HandedOver => ", another agent goes on",
                 StopWhy::Unreachable => ", it could not be connected to",
+                StopWhy::TeamEnded => ", its team is over",
             };
             format!("stop begins: {}{why}", step(e.step))
         }

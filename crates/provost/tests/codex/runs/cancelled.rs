@@ -64,7 +64,8 @@ fn e05_e06_cancelled_work_is_kept_and_resumed() {
         assert!(refused.exits(4).stderr.contains(&named), "{refused:#?}");
     }
     let why = stage.provost(&["status", &id, "--why", "--json"]).ok().json();
-    assert_eq!(why["newest"]["session"]["id"], *session, "{why:#}");
+    assert_eq!(why["session"]["session"]["id"], *session, "{why:#}");
+    assert_eq!(why["why"], "it waits for its session of the stage work", "{why:#}");
     let listed = stage.provost(&["ls", "--json"]).ok().json();
     assert_eq!(listed["sessions"][0]["run"], *id, "{listed:#}");
     assert_eq!(listed["runs"][0]["id"], *id, "{listed:#}");

@@ -35,8 +35,8 @@ pub(super) const COMMAND: Scenario = Scenario {
         stage.spawn(&[], &["--", "sh", "-c", &script])
     },
     check: |stage, id| {
-        ended_as(stage, id, "ended_unclaimed");
-        hooks(stage, &["ended_unclaimed", "opened", "started"]);
+        ended_as(stage, id, "completed");
+        hooks(stage, &["completed", "opened", "started"]);
         once(stage, "starts");
     },
 };

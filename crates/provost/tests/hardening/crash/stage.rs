@@ -37,7 +37,15 @@ impl Stage {
         let agent = home.scenario("agent", scenario.agent);
         let hooks = home.root().join("hooks.log");
         let names = ["opened", "started", "needs_input", "rework"];
-        let ends = ["ended_unclaimed", "succeeded", "completed", "cancelled", "failed", "disputed"];
+        let ends = [
+            "ended_unclaimed",
+            "stopped",
+            "succeeded",
+            "completed",
+            "cancelled",
+            "failed",
+            "disputed",
+        ];
         let hook = |name: &&str| format!("{name} = \"echo {name} >> {}\"\n", hooks.display());
         let session: String = names.iter().chain(&ends).map(hook).collect();
         let run: String = RUN_HOOKS

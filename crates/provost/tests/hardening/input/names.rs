@@ -36,7 +36,7 @@ fn an_unknown_id_is_not_found_whatever_is_asked() {
             );
         }
     }
-    assert_eq!(sealed(&home, &known)["state"], "ended_unclaimed");
+    assert_eq!(sealed(&home, &known)["state"], "completed");
 }
 
 #[test]

@@ -65,7 +65,7 @@ exit = 0
 fn output_that_is_no_text_is_kept_as_it_is_and_shown_as_text() {
     let home = quick_home();
     let id = spawn(&home, &["--", "printf", r"ok\n\377\376\000\033[31mred\033]0;t\007\n\302\n"]);
-    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed");
+    assert_eq!(sealed(&home, &id)["state"], "completed");
     let shown = home.provost(&["logs", &id]);
     assert!(shown.ok().stdout.contains("ok"), "{shown:#?}");
     let json = home.provost(&["logs", &id, "--json"]);

@@ -9,9 +9,9 @@ fn report_without_daemon(home: &Home, steps: &str) -> String {
     let scenario = home.scenario("agent", steps);
     let root = format!("root={}", home.root().display());
     let program = scripted_agent_bin().display().to_string();
-    let args =
-        ["spawn", "--json", "--", &program, &scenario.display().to_string(), "--vars", &root];
-    let id = text(&home.provost(&args).ok().json()["id"]);
+    let spawn = ["spawn", "--json", "--no-exit0-is-done"];
+    let args = ["--", &program, &scenario.display().to_string(), "--vars", &root];
+    let id = text(&home.provost(&[&spawn[..], &args].concat()).ok().json()["id"]);
     appears(&home.root().join("ready"));
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
     home.daemon().kill();

@@ -1,0 +1,457 @@
+//! Sessions and commands: what is shown is what is true, and nothing that is unfinished looks finished.
+
+use std::{fs, process::Stdio};
+
+use provost_testkit::harness::{Repo, eventually, scripted_agent_bin};
+use serde_json::{Value, json};
+
+use crate::{
+    kit::{Stage, TALKER, lives, text},
+    run_site::Site,
+};
+
+/// Asks a question with options, and ends its turn well once it is answered.
+const ASKS: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "request", id = "q", kind = "question", blocking = true, title = "Storage", questions = [ { id = "s", header = "Storage", question = "Where should the records be kept?", options = ["SQLite", "PostgreSQL"] } ] }
+[[step]]
+wait_input = { type = "answer" }
+[[step]]
+emit = { type = "claim", claim = "completed", text = "kept there" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+exit = 0
+"#;
+
+/// Begins a turn that somebody interrupts, and goes on with what it is told next.
+const INTERRUPTED: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "interrupted" }
+[[step]]
+wait_input = { type = "steer" }
+[[step]]
+emit = { type = "turn_started", turn = "t2" }
+[[step]]
+emit = { type = "claim", claim = "completed", text = "went on" }
+[[step]]
+emit = { type = "turn_ended", turn = "t2", status = "ok" }
+[[step]]
+exit = 0
+"#;
+
+fn short(id: &str) -> &str {
+    &id[id.len() - 8..]
+}
+
+fn flags(row: &Value) -> Vec<String> {
+    let all = row["flags"].as_array().unwrap().iter();
+    all.map(|flag| flag.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn f1_s1_interrupted_turn_is_not_asked_for_a_result() {
+    let stage = Stage::new();
+    stage.configure_talker(INTERRUPTED, "[session]\ntime_limit = \"1s\"\n");
+    let id = stage.spawn_in(stage.root(), &["--agent", TALKER, "work"]);
+    let row = stage.wait_state(&id, |row| flags(row).contains(&"interrupted".to_owned()));
+    assert_eq!((&row["state"], &row["sealed"]), (&json!("idle"), &json!(false)), "{row:#}");
+    assert!(row["reason"].as_str().unwrap().contains("it waits for you"), "{row:#}");
+    let shown = stage.provost(&["status", &id]);
+    let shown = shown.ok();
+    assert!(shown.stdout.contains("interrupted"), "{shown:#?}");
+    assert!(shown.stderr.contains(&format!("provost resume {}", short(&id))), "{shown:#?}");
+    let listed = stage.provost(&["ls"]).ok().stdout.clone();
+    assert!(listed.contains("interrupted"), "{listed}");
+    // Another daemon waits as well, and waiting costs no time of the limit.
+    stage.daemon().kill();
+    let waited = stage.provost(&["monitor", &id, "--until", "completed", "--timeout", "1500ms"]);
+    waited.exits(5);
+    assert_eq!(stage.status(&id)["state"], "idle");
+    assert_eq!(stage.events_of(&id, "result.asked"), Vec::<Value>::new());
+    stage.provost(&["send", &id, "Go on."]).ok();
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("went on")));
+}
+
+#[test]
+fn f1_s2_wait_exits_7_and_prints_the_question() {
+    let stage = Stage::new();
+    stage.configure_talker(ASKS, "");
+    let asked = ["spawn", "--wait", "--name", "asks", "--agent", TALKER, "ask me"];
+    let waited = stage.provost(&asked);
+    let told = &waited.exits(7).stderr;
+    for part in ["Where should the records be kept?", "SQLite | PostgreSQL", "provost answer"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    stage.provost(&["answer", "asks", "SQLite"]).ok();
+    assert_eq!(stage.sealed("asks")["state"], "completed");
+
+    let arguments = ["spawn", "--wait", "--json", "--agent", TALKER, "ask me"];
+    let reply = stage.provost(&arguments).exits(7).json();
+    let error = &reply["error"];
+    assert_eq!((&reply["ok"], &error["code"]), (&json!(false), &json!("input_needed")));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("Where should the records be kept?"), "{reply:#}");
+    assert!(error["next"][0].as_str().unwrap().starts_with("provost answer"), "{reply:#}");
+    let options = &reply["session"]["requests"][0]["questions"][0]["options"];
+    assert_eq!(*options, json!(["SQLite", "PostgreSQL"]), "{reply:#}");
+    let id = reply["id"].as_str().unwrap();
+    stage.provost(&["cancel", id]).ok();
+
+    let codes = stage.provost(&["help", "exit-codes"]).ok().stdout.clone();
+    assert!(codes.contains("7  waiting for input"), "{codes}");
+}
+
+#[test]
+fn f1_s2_run_without_a_terminal_exits_7_on_a_question() {
+    let stage = Stage::new();
+    let repo = stage.repo("work");
+    let steps = ASKS.split_once("[[step]]\nwait_input").unwrap().1;
+    let site = Site::playing(stage, repo, &format!("[[step]]\nwait_input{steps}"));
+    let goal = ["Keep the records.", "--agent", TALKER, "--no-triage", "--review-task", "off"];
+    let waited = site.stage.provost_in(site.repo.path(), &[&["run"], &goal[..]].concat());
+    let told = &waited.exits(7).stderr;
+    for part in ["Where should the records be kept?", "SQLite | PostgreSQL", "provost answer"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let id = waited.stdout.lines().next().unwrap().to_owned();
+    assert_eq!(site.stage.status(&id)["state"], "running", "the run is not ended by that");
+    site.stage.provost(&["cancel", &id]).ok();
+    site.ended(&id);
+
+    let arguments = [&["run", "--json"], &goal[..]].concat();
+    let reply = site.stage.provost_in(site.repo.path(), &arguments).exits(7).json();
+    assert_eq!(reply["error"]["code"], "input_needed", "{reply:#}");
+    let message = reply["error"]["message"].as_str().unwrap();
+    assert!(message.contains("Where should the records be kept?"), "{reply:#}");
+    let id = reply["id"].as_str().unwrap();
+    site.stage.provost(&["cancel", id]).ok();
+    site.ended(id);
+}
+
+fn branch_of(row: &Value) -> &str {
+    row["worktree"]["branch"].as_str().unwrap()
+}
+
+#[test]
+fn f1_s3_worktree_is_committed_without_a_check() {
+    let stage = Stage::new();
+    let repo = stage.repo("work");
+    let outcomes = [("completed", "true"), ("failed", "false")];
+    for (state, end) in outcomes {
+        let line = format!("echo work > CHANGE.md; git init -q nested; {end}");
+        let id = stage.spawn_in(repo.path(), &["--worktree", "--", "sh", "-c", &line]);
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], state, "{row:#}");
+        let branch = branch_of(&row);
+        assert_eq!(repo.git(&["show", &format!("{branch}:CHANGE.md")]), "work");
+        assert_eq!(*row["commit"].as_str().unwrap(), repo.git(&["rev-parse", branch]));
+        let place = row["worktree"]["path"].as_str().unwrap();
+        let dirty = repo.git(&["-C", place, "status", "--porcelain", "--", "CHANGE.md"]);
+        assert_eq!(dirty, "", "nothing of it is left uncommitted");
+        assert!(row["warnings"].to_string().contains("nested"), "what is left out is named");
+        assert_eq!(row["verification"], "none");
+    }
+    assert!(repo.is_clean(), "the user's own checkout was touched");
+}
+
+#[test]
+fn f1_s3_branch_has_the_work_when_the_wait_ends() {
+    let stage = Stage::new();
+    let repo = stage.repo("work");
+    let arguments = ["spawn", "--wait", "--json", "--worktree", "--settle", "0ms", "--"];
+    let line = "echo work > CHANGE.md";
+    let spawned = stage.provost_in(repo.path(), &[&arguments[..], &["sh", "-c", line]].concat());
+    let row = spawned.ok().json()["session"].clone();
+    repo.git(&["merge", "--quiet", branch_of(&row)]);
+    assert_eq!(repo.read("CHANGE.md"), "work\n");
+}
+
+/// A member that ends each turn and then waits, whatever it is told.
+const RESTS: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+hang = true
+"#;
+
+/// Opens a team of two scripted agents, and returns its members' sessions.
+fn team(stage: &Stage, repo: &Repo, name: &str) -> Vec<String> {
+    let program = text(&scripted_agent_bin());
+    let path = text(&stage.scenario("rests", RESTS));
+    stage.configure(&format!(
+        "[session]\nstop_grace = \"1s\"\n[agents.rests]\ndriver = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n"
+    ));
+    let members = ["--worker", "hand=rests", "--manager", "boss=rests"];
+    let words = [&["pair", "limit calls", "--name", name][..], &members, &["--no-worktree"]];
+    let opened = stage.provost_in(repo.path(), &[&words.concat()[..], &["--json"]].concat());
+    let members = opened.ok().json()["task"]["members"].as_array().unwrap().clone();
+    members.iter().map(|one| one["session"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn f1_s6_finished_team_leaves_no_agent_running() {
+    let stage = Stage::new();
+    let repo = stage.repo("work");
+    for (name, end) in [("done", "finish"), ("off", "cancel")] {
+        let members = team(&stage, &repo, name);
+        for member in &members {
+            stage.wait(member, "idle");
+        }
+        let pids: Vec<u32> = members.iter().map(|id| stage.pid(id)).collect();
+        let ended = match end {
+            "finish" => stage.provost(&["finish", name, "--because", "all done", "--wait"]),
+            _ => stage.provost(&["task", "cancel", name, "--because", "not needed"]),
+        };
+        ended.ok();
+        for (member, pid) in members.iter().zip(pids) {
+            let row = stage.sealed(member);
+            assert_eq!(row["state"], "stopped", "{name}: {row:#}");
+            assert!(row["reason"].as_str().unwrap().contains("its team"), "{row:#}");
+            eventually("the agent is gone", || (!lives(pid)).then_some(()));
+        }
+        let shown = stage.provost(&["task", "show", name, "--json"]).ok().json();
+        let task = &shown["task"];
+        let last = stage.events_of(task["id"].as_str().unwrap(), "task.phase_changed");
+        assert_eq!(task["since"], last.last().unwrap()["at"], "since when it is over");
+    }
+}
+
+#[test]
+fn f1_s6_team_ends_no_agent_that_it_did_not_start() {
+    let stage = Stage::new();
+    let repo = stage.repo("work");
+    let members = team(&stage, &repo, "limits");
+    stage.wait(&members[0], "idle");
+    let own = stage.spawn_in(stage.root(), &["--name", "mine", "--agent", "rests", "wait"]);
+    let pid = stage.pid(&own);
+    let bind = ["task", "bind", "limits", "mine", "--role", "worker", "--session", &own];
+    stage.provost(&bind).ok();
+    stage.provost(&["task", "cancel", "limits", "--because", "not needed"]).ok();
+    for member in &members {
+        stage.sealed(member);
+    }
+    let row = stage.status(&own);
+    assert!(lives(pid) && row["sealed"] == false && row["process"] == "alive", "{row:#}");
+}
+
+const COMPLETES_AND_STAYS: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "claim", claim = "completed", text = "done" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+hang = true
+"#;
+
+#[test]
+fn f1_s6_live_process_of_a_finished_session_is_shown() {
+    let stage = Stage::new();
+    stage.configure_talker(COMPLETES_AND_STAYS, "");
+    let id = stage.spawn_in(stage.root(), &["--keep", "--agent", TALKER, "work"]);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    let pid = stage.pid(&id);
+    let alive = format!("still alive, pid {pid}");
+    for command in [&["ls"][..], &["status", &id]] {
+        let shown = stage.provost(command).ok().stdout.clone();
+        assert!(shown.contains(&alive), "{command:?}: {shown}");
+    }
+    let status = stage.provost(&["daemon", "status"]).ok().stdout.clone();
+    assert!(status.contains("agents      1 running"), "{status}");
+    let stopped = stage.provost(&["daemon", "stop"]);
+    let said = "daemon stopped; 1 agent is still running (provost ls)";
+    assert!(stopped.ok().stderr.contains(said), "{stopped:#?}");
+    stage.provost(&["stop", &id]).ok();
+    eventually("the agent is gone", || (!lives(pid)).then_some(()));
+    stage.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
+    let stopped = stage.provost(&["daemon", "stop"]);
+    assert!(stopped.ok().stderr.contains("daemon stopped\n"), "{stopped:#?}");
+}
+
+#[test]
+fn f1_s7_plain_command_that_exits_0_is_completed() {
+    let stage = Stage::new();
+    let waited = stage.provost(&["spawn", "--wait", "--json", "--", "true"]);
+    let row = waited.ok().json()["session"].clone();
+    assert_eq!((&row["state"], &row["claim_source"]), (&json!("completed"), &json!("policy")));
+    stage.provost(&["spawn", "--wait", "--", "false"]).exits(1);
+    let silent = ["spawn", "--wait", "--json", "--no-exit0-is-done", "--", "true"];
+    let row = stage.provost(&silent).exits(1).json()["session"].clone();
+    assert_eq!(row["state"], "ended_unclaimed", "a command that reports by itself: {row:#}");
+    let listed = stage.provost(&["ls", "--all"]).ok().stdout.clone();
+    assert!(listed.contains("completed"), "{listed}");
+}
+
+#[test]
+fn f1_s7_session_that_the_user_stopped_is_stopped() {
+    let stage = Stage::new();
+    let id = stage.spawn_in(stage.root(), &["--name", "long", "--", "sleep", "600"]);
+    stage.pid(&id);
+    stage.provost(&["stop", &id]).ok();
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["terminal"]), (&json!("stopped"), &json!(true)), "{row:#}");
+    let listed = stage.provost(&["ls", "--all"]).ok().stdout.clone();
+    let line = listed.lines().find(|line| line.contains("long")).unwrap();
+    assert!(line.contains("stopped") && !line.contains("unclaimed"), "{listed}");
+    let only = stage.provost(&["ls", "--all", "--state", "stopped", "--json"]).ok().json();
+    assert_eq!(only["sessions"].as_array().unwrap().len(), 1, "{only:#}");
+}
+
+#[test]
+fn f1_a4_since_is_when_the_state_began() {
+    let site = Site::new("while :; do sleep 0.1; done");
+    let id = site.opened(&[]);
+    let session = site.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
+    let session = session["sessions"][0]["id"].as_str().unwrap().to_owned();
+    site.stage.pid(&session);
+    let opened = site.stage.status(&id)["opened_at"].as_i64().unwrap();
+    site.stage.provost(&["cancel", &id]).ok();
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["since"]), (&json!("cancelled"), &row["sealed_at"]));
+    assert!(row["since"].as_i64().unwrap() > opened, "{row:#}");
+    let row = site.stage.sealed(&session);
+    let at = |kind: &str| site.stage.events_of(&session, kind)[0]["at"].clone();
+    assert_eq!(row["since"], at("attempt.cancelled"), "{row:#}");
+    let listed = site.stage.provost(&["ls", "--all"]).ok().stdout.clone();
+    assert!(listed.contains("SINCE") && !listed.contains("AGE"), "{listed}");
+
+    let site = Site::new("exit 1");
+    let id = site.opened(&[]);
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["since"]), (&json!("failed"), &row["sealed_at"]), "{row:#}");
+}
+
+#[test]
+fn f1_a12_program_that_cannot_start_was_never_working() {
+    let stage = Stage::new();
+    let spawned = stage.provost(&["spawn", "--name", "no", "--", "nosuchprogram"]);
+    assert!(!spawned.ok().stderr.contains("working"), "{spawned:#?}");
+    let row = stage.sealed("no");
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
+    assert_eq!(row["process"], "not_started", "{row:#}");
+    let why = stage.provost(&["status", "no", "--why"]).ok().stdout.clone();
+    assert!(why.contains("it could not be started"), "{why}");
+    assert!(why.contains("nosuchprogram") && !why.contains("Provost stopped it"), "{why}");
+    let spawned = stage.provost(&["spawn", "--json", "--", "nosuchprogram"]).ok().json();
+    assert_ne!(spawned["session"]["process"], "alive", "{spawned:#}");
+    assert!(flags(&spawned["session"]).contains(&"starting".to_owned()), "{spawned:#}");
+}
+
+#[test]
+fn f1_a12_facts_after_a_stop_agree() {
+    let stage = Stage::new();
+    let id = stage.spawn_in(stage.root(), &["--", "sleep", "600"]);
+    stage.pid(&id);
+    stage.provost(&["stop", &id]).ok();
+    let row = stage.sealed(&id);
+    assert_eq!((&row["process"], &row["exit"]["signal"]), (&json!("stopped"), &json!(15)));
+    for shown in [&["status", &id][..], &["status", &id, "--why"]] {
+        let told = stage.provost(shown).ok().stdout.clone();
+        assert!(!told.contains("exit0") && !told.contains("cleanly"), "{told}");
+        assert!(told.contains("signal 15"), "{told}");
+    }
+    let why = stage.provost(&["status", &id, "--why"]).ok().stdout.clone();
+    assert!(why.contains("you stopped it"), "{why}");
+}
+
+#[test]
+fn f1_a12_answer_resumes_only_where_an_answer_is_taken() {
+    let stage = Stage::new();
+    let plain = stage.play_sample("needs_input_exit0", &[]);
+    let ended = |row: &Value| row["state"] == "needs_input" && row["process"] == "exit0";
+    let row = stage.wait_state(&plain, ended);
+    assert!(!flags(&row).contains(&"answer_resumes".to_owned()), "{row:#}");
+    stage.provost(&["answer", &plain, "yes"]).exits(4);
+    let asks = ASKS.replace("wait_input = { type = \"answer\" }", "exit = 0");
+    stage.configure_talker(&asks, "");
+    let agent = stage.spawn_in(stage.root(), &["--agent", TALKER, "ask me"]);
+    let row = stage.wait_state(&agent, ended);
+    assert!(flags(&row).contains(&"answer_resumes".to_owned()), "{row:#}");
+    stage.provost(&["answer", &agent, "SQLite"]).ok();
+    stage.provost(&["cancel", &agent]).ok();
+    stage.provost(&["cancel", &plain]).ok();
+}
+
+#[test]
+fn f1_a23_why_of_a_run_explains_the_run() {
+    let site = Site::new("exit 1");
+    let id = site.opened(&[]);
+    let row = site.ended(&id);
+    let session = row["sessions"][0]["id"].as_str().unwrap();
+    let why = site.stage.provost(&["status", &id, "--why"]).ok().stdout.clone();
+    let first = why.lines().next().unwrap();
+    assert!(first.starts_with("failed") && first.contains("its work failed"), "{why}");
+    assert!(first.contains(&format!("(session {})", short(session))), "{why}");
+    let told = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    assert_eq!(told["session"]["session"]["id"], *session, "{told:#}");
+    assert!(told["why"].as_str().unwrap().starts_with("its work failed"), "{told:#}");
+
+    let site = Site::new("while :; do sleep 0.1; done");
+    let id = site.opened(&[]);
+    site.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
+    let told = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    assert_eq!(told["why"], "it waits for its session of the stage work", "{told:#}");
+    site.stage.provost(&["cancel", &id, "--because", "enough"]).ok();
+    site.ended(&id);
+    let told = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    assert_eq!(told["why"], "it was cancelled: enough", "{told:#}");
+}
+
+/// A terminal and Codex's screen are left by the same key.
+#[test]
+fn f1_s1_attach_says_how_to_leave_and_what_happens() {
+    let stage = Stage::new();
+    let id = stage.spawn_in(stage.root(), &["--tty", "--", "cat"]);
+    let pid = stage.pid(&id);
+    let shown = stage.file("shown");
+    let line = format!("{} attach {id}", stage.command(&["x"]).get_program().to_string_lossy());
+    let like = stage.command(&["status"]);
+    let variables = like.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let mut script = std::process::Command::new("script");
+    script.env_clear().envs(variables).current_dir(stage.root());
+    script.stdin(Stdio::piped()).stdout(fs::File::create(&shown).unwrap());
+    let mut script = script.args(["-qec", &line, "/dev/null"]).spawn().unwrap();
+    let says = |text: &str| {
+        eventually(text, || {
+            let shown = String::from_utf8_lossy(&fs::read(&shown).unwrap()).into_owned();
+            if shown.contains(text) { Ok(()) } else { Err(shown) }
+        });
+    };
+    says("press Ctrl-\\ to detach");
+    let mut keys = script.stdin.take().unwrap();
+    std::io::Write::write_all(&mut keys, b"hello\r").unwrap();
+    says("hello");
+    std::io::Write::write_all(&mut keys, b"\x1c").unwrap();
+    says("detached; the agent keeps running");
+    drop(keys);
+    assert!(script.wait().unwrap().success());
+    assert!(lives(pid));
+    stage.provost(&["stop", &id]).ok();
+    stage.sealed(&id);
+}
