@@ -25,13 +25,15 @@ struct Share {
     requests: usize,
     /// Reads of the ledger.
     reads: usize,
+    /// Bytes of the requests that may change something, as long as the daemon runs. What they say may be kept.
+    posted: u64,
 }
 
 /// The share of a launch, check, hook or setup.
-const OF_ONE: Share = Share { connections: 64, requests: 16, reads: 2 };
+const OF_ONE: Share = Share { connections: 64, requests: 16, reads: 2, posted: 64 << 20 };
 
 /// The share of [`Account::Other`], which may be several.
-const OF_OTHERS: Share = Share { connections: 256, requests: 64, reads: 4 };
+const OF_OTHERS: Share = Share { connections: 256, requests: 64, reads: 4, posted: 256 << 20 };
 
 /// How many reads of the ledger run at once. They share the runtime's blocking threads with changes, which need the
 /// others.
@@ -40,6 +42,10 @@ const READS: usize = 16;
 /// How many of them all launches together may have.
 const READS_OF_LAUNCHES: usize = 12;
 
+/// How many accounts are remembered with what they posted, unless they posted more than [`FORGOTTEN`].
+const MAX_POSTED: usize = 4_096;
+const FORGOTTEN: u64 = 1 << 20;
+
 /// How long a request or a read waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
 
@@ -47,6 +53,8 @@ const TURN: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Quotas {
     accounts: Arc<Mutex<BTreeMap<Account, Weak<Quota>>>>,
+    /// How many bytes each account has posted.
+    posted: Arc<Mutex<BTreeMap<Account, u64>>>,
     reads: Arc<Semaphore>,
     reads_of_launches: Arc<Semaphore>,
     /// How long a request or a read waits for its turn.
@@ -56,6 +64,7 @@ pub(crate) struct Quotas {
 /// What one account may use at once.
 #[derive(Debug)]
 pub(crate) struct Quota {
+    account: Account,
     share: Share,
     connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
@@ -90,6 +99,7 @@ impl Default for Quotas {
     fn default() -> Quotas {
         Quotas {
             accounts: Arc::default(),
+            posted: Arc::default(),
             reads: Arc::new(Semaphore::new(READS)),
             reads_of_launches: Arc::new(Semaphore::new(READS_OF_LAUNCHES)),
             turn: TURN,
@@ -116,6 +126,7 @@ impl Quotas {
         accounts.retain(|_, quota| quota.strong_count() > 0);
         let share = if account == Account::Other { OF_OTHERS } else { OF_ONE };
         let quota = Arc::new(Quota {
+            account: account.clone(),
             share,
             connections: Arc::new(Semaphore::new(share.connections)),
             requests: Arc::new(Semaphore::new(share.requests)),
@@ -124,6 +135,27 @@ impl Quotas {
         });
         accounts.insert(account, Arc::downgrade(&quota));
         quota
+    }
+
+    /// Counts the bytes of a request that may change something.
+    pub(crate) fn post(&self, charged: &Charged, bytes: u64) -> Result<(), ApiError> {
+        let Some(quota) = &charged.quota else { return Ok(()) };
+        let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        if posted.len() >= MAX_POSTED && !posted.contains_key(&quota.account) {
+            // Launches that said little are forgotten first.
+            posted.retain(|_, bytes| *bytes > FORGOTTEN);
+        }
+        let all = posted.entry(quota.account.clone()).or_default();
+        let limit = quota.share.posted;
+        if all.saturating_add(bytes) > limit {
+            let message = format!(
+                "this launch has posted as much as it may: at most {} MiB as long as the daemon runs",
+                limit >> 20
+            );
+            return Err(ApiError::new(Code::Refused, message).next("provost status"));
+        }
+        *all += bytes;
+        Ok(())
     }
 
     /// Waits for the turn to read the ledger.
@@ -240,6 +272,23 @@ mod tests {
         drop(held);
         assert!(quotas.charge(launch("a")).is_some());
         assert_eq!(quotas.accounts.lock().unwrap().len(), 1, "what is not used is forgotten");
+    }
+
+    #[test]
+    fn bytes_that_are_posted_count_after_the_connection_is_closed() {
+        let quotas = Quotas::default();
+        let post = |account, bytes| quotas.post(&quotas.charge(account).unwrap(), bytes);
+        post(launch("a"), OF_ONE.posted - 10).unwrap();
+        post(launch("a"), 10).unwrap();
+        let error = post(launch("a"), 1).unwrap_err();
+        assert!(error.message.contains("64 MiB"), "{error:?}");
+        post(launch("b"), 1).unwrap();
+        post(Account::Operator, u64::MAX).unwrap();
+        for no in 0..2 * MAX_POSTED {
+            post(launch(&no.to_string()), 1).unwrap();
+        }
+        assert!(quotas.posted.lock().unwrap().len() <= MAX_POSTED + 1);
+        post(launch("a"), 1).unwrap_err();
     }
 
     #[test]

@@ -41,7 +41,7 @@ use super::{
 };
 
 /// The largest request: a text for an agent, or a spec.
-const MAX_REQUEST: usize = 8 << 20;
+pub(super) const MAX_REQUEST: usize = 8 << 20;
 
 type Answer = Result<Response, Refusal>;
 

@@ -9,7 +9,7 @@ use std::{
 use axum::{
     body::{Body, Bytes},
     extract::{ConnectInfo, FromRequestParts, Request, State, connect_info::Connected},
-    http::request::Parts,
+    http::{Method, header, request::Parts},
     middleware::Next,
     response::Response,
     serve::IncomingStream,
@@ -127,8 +127,19 @@ pub(super) async fn admit(
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let turn = daemon.charged(&caller).await?.request().await?;
+    let charged = daemon.charged(&caller).await?;
+    if request.method() != Method::GET {
+        daemon.quotas.post(charged, body_size(&request))?;
+    }
+    let turn = charged.request().await?;
     Ok(next.run(request).await.map(|answer| turn.until_sent(answer)))
+}
+
+/// How long the body of a request is; as long as it may be if it does not say so.
+fn body_size(request: &Request) -> u64 {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    length.unwrap_or(routes::MAX_REQUEST as u64).min(routes::MAX_REQUEST as u64)
 }
 
 impl Daemon {

@@ -200,3 +200,38 @@ fn f2_15_answer_with_events_has_a_byte_limit() {
     }
     assert_eq!((facts, answers), (45, 2));
 }
+
+#[test]
+fn f2_15_bytes_that_a_launch_posts_are_bounded() {
+    let home = home();
+    home.provost(&["ls"]).ok();
+    // What is posted says nothing; it is counted before it is read.
+    let post = r#"
+use Socket;
+my $body = ' ' x (8 << 20);
+for (1..9) {
+    socket(my $one, AF_UNIX, SOCK_STREAM, 0) or die;
+    connect($one, pack_sockaddr_un($ARGV[0])) or die;
+    $SIG{PIPE} = 'IGNORE';
+    my $head = "POST /v1/tasks/none/do HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
+    syswrite($one, $head . "content-length: " . length($body) . "\r\nconnection: close\r\n\r\n");
+    my $sent = 0;
+    while ($sent < length $body) {
+        my $more = syswrite($one, $body, 65536, $sent) or last;
+        $sent += $more;
+    }
+    local $/;
+    my $reply = <$one>;
+    open(my $said, '>>', 'said'); print $said "$reply\n"; close $said;
+}
+open(my $done, '>', 'posted'); close $done;
+"#;
+    fs::write(home.root().join("post.pl"), post).unwrap();
+    let id = spawn(&home, &format!("perl post.pl {}", home.path().join("daemon.sock").display()));
+    eventually_within(ANSWER, "all is posted", || {
+        home.root().join("posted").exists().then_some(())
+    });
+    let said = fs::read_to_string(home.root().join("said")).unwrap();
+    assert_eq!(said.matches("64 MiB as long as the daemon runs").count(), 1, "{said}");
+    home.wait_state(&id, |row| row["sealed"] == true);
+}
