@@ -95,6 +95,9 @@ pub struct StandingTaskRow {
     pub moves: Vec<MoveRow>,
     /// What keeps the task from being called complete.
     pub blockers: Vec<BlockerRow>,
+    /// What the operator let pass when it was finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<BlockerRow>,
     /// Whether its last audit runs.
     pub being_audited: bool,
     /// The work that its last audit was of.

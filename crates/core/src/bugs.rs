@@ -45,10 +45,13 @@ pub enum Bug {
     GivenNewsChanged,
     LossNotTold,
     GateForgotten,
+    WaitSkipsState,
+    EndNotNoticed,
+    UndeliveredNotTold,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 38] = [
+    pub const ALL: [Bug; 41] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -87,6 +90,9 @@ impl Bug {
         Bug::GivenNewsChanged,
         Bug::LossNotTold,
         Bug::GateForgotten,
+        Bug::WaitSkipsState,
+        Bug::EndNotNoticed,
+        Bug::UndeliveredNotTold,
     ];
 }
 

@@ -39,3 +39,4 @@ pub mod text;
 pub mod time;
 pub mod trust;
 pub mod verdict;
+pub mod wait;

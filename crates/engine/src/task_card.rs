@@ -9,7 +9,7 @@ use provost_core::{
     ids::SessionId,
     session::Session,
     task::{
-        Actor, Attack, Audited, Blocker, Caller, Commands, Communication, Criterion,
+        Actor, Attack, Audited, Blocker, Caller, CheckWanted, Commands, Communication, Criterion,
         CriterionJudged, CriterionProposed, CriterionState, Draft, Event, Evidence, FailedCheck,
         Lease, Loop, LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required,
         Role, Shown, Standing, Task, visible, wrapped,
@@ -72,7 +72,8 @@ fn row_of(task: &Task, (caller, who): (&Caller, &Actor), most: usize) -> Standin
         revision: task.config.revision,
         config: json!(task.config),
         moves: moves(task),
-        blockers: blockers(task, caller, who),
+        blockers: blockers(task, (caller, who), |_| None),
+        allowed: task.allowed.iter().map(|one| blocker(task, one, (caller, who))).collect(),
         being_audited: task.audit.is_some(),
         audited: audited(task),
         policy: spec.policy.as_ref().map(|policy| policy.name.clone()),
@@ -97,6 +98,7 @@ pub fn row_with<'s>(
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> StandingTaskRow {
     let mut row = row_of(task, told, usize::MAX);
+    row.blockers = blockers(task, told, &look);
     for (member, shown) in task.members.iter().zip(&mut row.members) {
         if let Some(session) = member.session.and_then(&look) {
             let judged = session.judgement();
@@ -154,8 +156,12 @@ fn because(phase: &Phase) -> Option<&str> {
 }
 
 /// Shows what keeps a task from being called complete, to people and agents alike.
-pub(crate) fn blockers(task: &Task, caller: &Caller, who: &Actor) -> Vec<BlockerRow> {
-    task.readiness().iter().map(|one| blocker(task, one, (caller, who))).collect()
+pub(crate) fn blockers<'s>(
+    task: &Task,
+    told: (&Caller, &Actor),
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Vec<BlockerRow> {
+    task.readiness(look).iter().map(|one| blocker(task, one, told)).collect()
 }
 
 /// Shows one of them, with the command that helps who asks.
@@ -508,6 +514,7 @@ pub(crate) enum Changed {
     Message(Box<TaskMessageRow>),
     Criterion(Box<CriterionRow>),
     Told { member: String, what: &'static str },
+    Number(u32),
 }
 
 /// Gives the row that an event changed.
@@ -522,6 +529,9 @@ pub(crate) fn changed(task: &Task, event: &Event) -> Option<(&'static str, Chang
             let row = criterion(task, task.criterion(*no)?);
             Some(("criterion", Changed::Criterion(Box::new(row))))
         }
+        Event::CheckWanted(CheckWanted { check }) => Some(("check", Changed::Number(check.no))),
+        Event::CheckJoined(e) => Some(("check", Changed::Number(e.no))),
+        Event::FinishAsked(e) => Some(("audit", Changed::Number(e.no))),
         Event::MemberTold(MemberTold { name, what, .. }) => {
             Some(("told", Changed::Told { member: name.clone(), what: what.word() }))
         }

@@ -51,7 +51,15 @@ pub(crate) fn about_blocker(task: &Task, who: &Actor, blocker: &Blocker) -> Opti
         Blocker::CriterionDropped { no, .. } => {
             format!("provost criteria reopen {no} --because TEXT --task {id}{by}")
         }
-        Blocker::CheckFailed { .. } => return None,
+        Blocker::InstructionOpen { member, .. } => {
+            format!("provost inbox ls {} --task {id}{by}", option("--to", member))
+        }
+        Blocker::NothingProved => {
+            format!("provost criteria add TEXT --check COMMAND --task {id}{by}")
+        }
+        Blocker::CheckFailed { .. }
+        | Blocker::MemberWorking { .. }
+        | Blocker::NothingChanged { .. } => return None,
         Blocker::Paused => format!("provost task go-on {id}{by}"),
         Blocker::DecidedNotFinished => format!("provost finish {id} --because TEXT{by}"),
     })
@@ -139,6 +147,10 @@ pub(crate) fn after_refusal(
             | Rejected::NothingToCheck,
             _,
         ) => format!("provost criteria ls --task {id}{by}"),
+        (Rejected::MessagesOpen { member, .. }, _) => {
+            format!("provost inbox ls {} --task {id}{by}", option("--to", member))
+        }
+        (Rejected::OperatorAllows(_), _) => to_operator(&id, &by),
         (Rejected::NoWork, _) => format!("provost task bind {id} NAME --role worker"),
         (Rejected::Revision { .. }, _) => format!("provost manager show --task {id}{by}"),
         (Rejected::NoSession(member), _) => {

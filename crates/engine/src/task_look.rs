@@ -39,7 +39,7 @@ pub fn look<'s>(
     let members = bound.iter().take(MOST).map(|one| member(one, one.session.and_then(&look)));
     let open: Vec<&Criterion> = task.criteria.iter().filter(|one| one.is_open()).collect();
     let criteria = open.iter().take(MOST).map(|one| criterion(task, one));
-    let mut blockers = blockers(task, caller, &who(me));
+    let mut blockers = blockers(task, (caller, &who(me)), &look);
     blockers.truncate(MOST);
     let mut looped = task.looped.as_ref().map(|looped| loop_row(task, looped));
     if let Some(looped) = &mut looped {
@@ -64,7 +64,7 @@ pub fn look<'s>(
         "checks_that_run": task.checks.iter().take(MOST).map(check).collect::<Value>(),
         "messages": messages(task, me),
         "blockers": blockers,
-        "next": next(task, me, &failed(&bound, &look)),
+        "next": next(task, me, &failed(&bound, &look), &look),
     });
     if let Some(round) = &task.next {
         seen["proposals"] = proposals(round, me);
@@ -244,7 +244,12 @@ fn to_come(task: &Task, me: &Member) -> Option<String> {
 }
 
 /// What is to be done next, most urgent first. Of workers that failed nothing comes by itself.
-fn next(task: &Task, me: &Member, gone: &[String]) -> Vec<String> {
+fn next<'s>(
+    task: &Task,
+    me: &Member,
+    gone: &[String],
+    look: &impl Fn(SessionId) -> Option<&'s Session>,
+) -> Vec<String> {
     let mut next: Vec<String> = to_come(task, me).into_iter().collect();
     if me.role != Role::Manager {
         next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
@@ -267,6 +272,14 @@ fn next(task: &Task, me: &Member, gone: &[String]) -> Vec<String> {
         "proposed" => format!("judge criterion {}: accept, defer or reject it", one.no),
         _ => format!("have criterion {} satisfied, or defer it", one.no),
     }));
+    let lost: Vec<&Message> = task.dead_letters().take(MOST).collect();
+    next.extend(lost.iter().map(|one| {
+        format!(
+            "see to message {}, which {} did not handle: requeue it (to another with --to), or cancel it",
+            one.no,
+            one.to.name()
+        )
+    }));
     let failed = task.blockers.iter().filter_map(Blocker::failed_check);
     let failed = failed.map(|(command, _)| shown(command));
     let failed: Vec<String> = failed.take(MOST).collect();
@@ -274,9 +287,28 @@ fn next(task: &Task, me: &Member, gone: &[String]) -> Vec<String> {
         failed.iter().map(|check| format!("have the work mended: `{check}` does not pass")),
     );
     let continues = task.running_loop().is_some_and(|looped| looped.asked.is_some());
-    let at_rest = failed.is_empty() && gone.is_empty() && !continues;
-    if task.blockers().is_empty() && at_rest && !task.phase.is_over() {
+    let at_rest = failed.is_empty() && gone.is_empty() && lost.is_empty() && !continues;
+    let blockers = task.blockers(look);
+    next.extend(blockers.iter().filter_map(what_to_do));
+    if blockers.is_empty() && at_rest && !task.phase.is_over() {
         next.push("nothing is open: finish, or send the next task".to_owned());
     }
     next
+}
+
+/// What a manager can do about a blocker that only work or time removes.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are named one by one above")]
+fn what_to_do(blocker: &Blocker) -> Option<String> {
+    match blocker {
+        Blocker::MemberWorking { member, state } => {
+            Some(format!("wait until {member} rests: it is {state}"))
+        }
+        Blocker::InstructionOpen { member, .. } => {
+            Some(format!("wait until {member} has handled its instructions"))
+        }
+        Blocker::NothingProved => {
+            Some("have the work proved: add a criterion with a check, or show evidence".to_owned())
+        }
+        _ => None,
+    }
 }

@@ -116,6 +116,9 @@ pub(crate) fn of_task_event(event: &task::Event) -> Words {
         }
         Event::NextChosen(e) => Words::of([e.because.as_str()]),
         Event::FinishAsked(e) => Words::of([e.because.as_str()]),
+        Event::FinishAllowed(e) => {
+            Words::of(["allowed"].into_iter().chain(e.blockers.iter().map(|one| one.code())))
+        }
         Event::FinishRefused(e) => {
             Words::of(["refused"].into_iter().chain(e.blockers.iter().map(|one| one.code())))
         }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use provost_api::{ApiError, Client, Code, EventRow, StreamReply};
+use provost_core::wait::{Wait, WaitStatus};
 use provost_ledger::{ReadLedger, SqliteReader};
 
 use crate::{clock, context::Context, error::chain, target};
@@ -47,6 +48,38 @@ pub(crate) fn newest(context: &Context) -> Result<u64, ApiError> {
     let reader = SqliteReader::open(&context.trusted_home()?.ledger());
     let reader = reader.map_err(|why| chain(Code::Storage, "the ledger cannot be opened", &why))?;
     reader.last_seq().map_err(|why| chain(Code::Storage, "the ledger cannot be read", &why))
+}
+
+/// Waits until `look` says that something happened, or can no longer happen for the reason in `Err`. The state is judged
+/// first, and again after every event behind it: whatever happened before is not waited for.
+pub(crate) fn until<T>(
+    context: &Context,
+    of: Of,
+    mut look: impl FnMut() -> Result<WaitStatus<T>, ApiError>,
+) -> Result<Result<T, String>, ApiError> {
+    let mut wait = Wait::begin(newest(context)?);
+    let mut events = Follow::new(context, of, Some(wait.since()));
+    loop {
+        if wait.is_due() {
+            match patiently(&mut look)? {
+                WaitStatus::Done(done) => return Ok(Ok(done)),
+                WaitStatus::Impossible(reason) => return Ok(Err(reason)),
+                WaitStatus::Pending => wait.looked(),
+            }
+        }
+        wait.hear(events.next()?.seq);
+    }
+}
+
+/// Asks a daemon that may be about to leave; the next one answers.
+fn patiently<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
+    for _ in 1..MAX_BARREN {
+        match ask() {
+            Err(error) if error.code == Code::Unreachable => clock::pause(BARREN_PAUSE),
+            other => return other,
+        }
+    }
+    ask()
 }
 
 /// Follows events on a thread of its own, so that something else can be done meanwhile. It ends with the process.

@@ -125,6 +125,8 @@ pub(crate) struct Engine {
     shadows: BTreeMap<SessionId, Shadow>,
     run_shadows: BTreeMap<RunId, RunShadow>,
     task_shadows: BTreeMap<StandingId, TaskShadow>,
+    /// The events of tasks, by their sequence numbers.
+    task_events: Vec<(u64, StandingId)>,
     turns: Turns,
 }
 

@@ -8,7 +8,7 @@ mod of_standing;
 mod of_tasks;
 mod report;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
     ids::{LaunchId, SessionId, StandingId},
@@ -30,7 +30,7 @@ use crate::{
     laws::Broken,
     rng::Rng,
     script::{self, Deed},
-    standing::{self, Pair, Taker},
+    standing::{self, Pair, Taker, Waiter},
     world::{Lapse, World, snapshot},
 };
 
@@ -137,6 +137,9 @@ struct Sim {
     /// The tasks that somebody steers, as they are opened.
     pairs: Vec<Pair>,
     takers: Vec<Taker>,
+    waiters: Vec<Waiter>,
+    /// Who asked for something of a task, and waits for what comes of it.
+    waited_asks: BTreeMap<String, StandingId>,
     /// The messages that takers were told to have handled.
     handled: BTreeSet<(StandingId, u32)>,
 }
@@ -151,6 +154,7 @@ enum Actor {
     RunEffect(RunKey),
     TaskEffect(TaskKey),
     Taker(usize),
+    Waiter(usize),
     /// A call to the forge that outlived its daemon.
     Forge,
     Owner,
@@ -206,6 +210,8 @@ impl Sim {
             receipts: Vec::new(),
             takers: pairs.iter().flat_map(|pair| pair.takers.clone()).collect(),
             pairs,
+            waiters: Vec::new(),
+            waited_asks: BTreeMap::new(),
             handled: BTreeSet::new(),
         }
     }
@@ -302,6 +308,7 @@ impl Sim {
         let of_tasks = self.engine.owed_by_tasks.keys().filter(|key| self.can_task_go_on(key));
         actors.extend(of_tasks.map(|key| Actor::TaskEffect(key.clone())));
         actors.extend(self.busy_takers().into_iter().map(Actor::Taker));
+        actors.extend(self.busy_waiters().into_iter().map(Actor::Waiter));
         actors.extend(self.forge.pushing.is_some().then_some(Actor::Forge));
         if !self.engine.told.is_empty() || !self.asked.is_empty() {
             actors.push(Actor::Owner);
@@ -357,6 +364,7 @@ impl Sim {
             Actor::RunEffect(key) => self.carry_out_of_run(&key)?,
             Actor::TaskEffect(key) => self.carry_out_of_task(&key)?,
             Actor::Taker(at) => self.take(at),
+            Actor::Waiter(at) => self.wait_on(at),
             Actor::Forge => self.push_on()?,
             Actor::Owner if self.engine.told.is_empty() && self.asked.is_empty() => {}
             Actor::Owner => self.own()?,

@@ -7,8 +7,10 @@ use provost_core::{
     ids::{SessionId, StandingId},
     session::{Afterwards, Driver, Spec},
     task::{
-        Actor, CleanUp, Config, Mode, Policy, Proof, Required, Role, TaskBounds, TaskSpec, Template,
+        Actor, Awaited, CleanUp, Config, Mode, Policy, Proof, Required, Role, TaskBounds, TaskSpec,
+        Template,
     },
+    wait::Wait,
 };
 
 use crate::{
@@ -63,6 +65,16 @@ pub(crate) struct Taker {
     /// What it has asked and has no answer to yet.
     pub(crate) asked: Option<String>,
     pub(crate) wake_ms: u64,
+}
+
+/// Somebody who waits for something that a task does later, as the command line does.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) task: StandingId,
+    pub(crate) awaited: Awaited,
+    /// None until it has begun to follow the events.
+    pub(crate) wait: Option<Wait>,
+    pub(crate) answered: bool,
 }
 
 /// What a taker believes to have.

@@ -11,8 +11,8 @@ use provost_core::{
     lifecycle::{Activity, State},
     session::{Launch, LaunchPhase, MessageFate, Session},
     task::{
-        CriterionState, Event, Kind, Lease, Member, MessageAccepted, MessageOffered, MessageStored,
-        NewsTold, Phase, Role, Standing, Task, Told, Way,
+        Actor, Awaited, Blocker, CriterionState, Event, Kind, Lease, Member, MessageAccepted,
+        MessageOffered, MessageStored, NewsTold, Phase, Role, Standing, Task, Told, Way,
     },
     time::Moment,
     verdict::CheckEnd,
@@ -36,11 +36,19 @@ pub struct TaskWatch {
     news: BTreeSet<u32>,
     told: BTreeMap<String, Told>,
     checks: BTreeSet<u32>,
+    /// The audit that runs.
+    audit: Option<u32>,
+    over: bool,
+    /// The lost messages of which senders and managers were told.
+    told_lost: BTreeSet<u32>,
 }
 
 /// A message as the watch itself saw it.
 #[derive(Clone, Debug)]
 struct Noted {
+    from: Actor,
+    key: String,
+    buried_by: Option<Actor>,
     to: String,
     iteration: Option<u32>,
     expires_ms: Option<u64>,
@@ -188,20 +196,27 @@ impl TaskWatch {
             }
             Event::MessageCancelled(e) => {
                 let noted = self.noted(e.no)?;
-                law!(noted.stands == Stands::Waits, "what somebody has is cancelled: {}", e.no);
+                let has = noted.stands.lease().is_some() || noted.stands == Stands::Acknowledged;
+                law!(!has, "what somebody has is cancelled: {}", e.no);
                 self.set(e.no, Stands::Cancelled)?;
             }
             Event::MessageDead(e) => {
                 law!(self.open.contains(&e.no), "message {} is over, and is laid aside", e.no);
                 law!(!e.reason.is_empty(), "message {} is laid aside for no reason", e.no);
                 self.set(e.no, Stands::Dead)?;
+                self.change(e.no, |noted| noted.buried_by = e.by.clone());
             }
+            Event::UndeliveredTold(e) => self.tell_lost(task, &e.messages, &e.told)?,
             Event::MessageRequeued(e) => {
                 let noted = self.noted(e.no)?;
                 let laid_aside = matches!(noted.stands, Stands::Dead | Stands::Expired);
                 law!(laid_aside, "message {} is {}, and comes back", e.no, noted.stands.word());
                 self.set(e.no, Stands::Waits)?;
-                self.change(e.no, |noted| noted.expires_ms = None);
+                self.told_lost.remove(&e.no);
+                self.change(e.no, |noted| {
+                    (noted.expires_ms, noted.buried_by) = (None, None);
+                    noted.to = e.to.clone().unwrap_or_else(|| noted.to.clone());
+                });
             }
             Event::NewsAdded(e) => {
                 let noted = self.noted(e.no)?;
@@ -209,13 +224,19 @@ impl TaskWatch {
                 law!(waits, "message {} is {}, and says something else", e.no, noted.stands.word());
                 law!(self.news.insert(e.no), "message {} is told more, twice at once", e.no);
             }
-            Event::MemberLeft(e) => self.leave(&e.name)?,
+            Event::MemberLeft(e) => match &e.to {
+                Some(to) => self.rotate(&e.name, to)?,
+                None => self.leave(&e.name)?,
+            },
             Event::MemberRotated(e) => self.rotate(&e.from, &e.to)?,
             Event::PhaseChanged(e) if e.phase.is_over() => {
+                self.over = true;
+                if matches!(e.phase, Phase::Done { .. }) {
+                    self.nothing_is_unread(task)?;
+                    nobody_works(task, look)?;
+                }
                 for no in Vec::from_iter(self.open.iter().copied()) {
-                    if !matches!(self.noted(no)?.stands, Stands::Accepted(_)) {
-                        self.set(no, Stands::Cancelled)?;
-                    }
+                    self.set(no, Stands::Cancelled)?;
                 }
             }
             Event::MemberBound(e) => {
@@ -232,13 +253,16 @@ impl TaskWatch {
         let from = format!("{:?}", e.from);
         let known = self.keys.insert((from, e.key.clone()), e.no);
         law!(known.is_none(), "the key {} is that of message {known:?}, and of {}", e.key, e.no);
-        let by_rule = e.from == provost_core::task::Actor::Provost;
+        let by_rule = e.from == Actor::Provost;
         if by_rule && e.key.starts_with("news-") {
             self.news.insert(e.no);
         }
         self.messages.insert(
             e.no,
             Noted {
+                from: e.from.clone(),
+                key: e.key.clone(),
+                buried_by: None,
                 to: e.to.name().to_owned(),
                 iteration: e.iteration,
                 expires_ms: e.expires_ms,
@@ -312,9 +336,65 @@ impl TaskWatch {
 
     fn leave(&mut self, name: &str) -> Result<(), Broken> {
         for no in self.open_for(name) {
-            self.set(no, Stands::Dead)?;
+            let hands_over = self.noted(no)?.hands_over;
+            self.set(no, if hands_over { Stands::Cancelled } else { Stands::Dead })?;
         }
         Ok(())
+    }
+
+    /// A message that is lost is told to its sender and to whoever manages, but to nobody who knows it already.
+    fn tell_lost(&mut self, task: &Task, lost: &[u32], told: &[u32]) -> Result<(), Broken> {
+        let told: BTreeSet<String> = told
+            .iter()
+            .map(|no| self.noted(*no).map(|one| one.to.clone()))
+            .collect::<Result<_, _>>()?;
+        let managers: Vec<&str> = task.bound(Role::Manager).map(|one| one.name.as_str()).collect();
+        for no in lost {
+            law!(self.told_lost.insert(*no), "message {no} is told to be lost, twice");
+            let noted = self.noted(*no)?;
+            let is_lost = matches!(noted.stands, Stands::Dead | Stands::Expired);
+            law!(is_lost, "message {no} is {}, and told to be lost", noted.stands.word());
+            let sender = match &noted.from {
+                Actor::Operator | Actor::Policy => Some("operator"),
+                Actor::Member(name) => {
+                    Some(name.as_str()).filter(|name| task.member(name).is_some())
+                }
+                Actor::Provost => None,
+            };
+            let of_report = noted.key.starts_with("undelivered-");
+            let managers = match managers.is_empty() || of_report {
+                true => vec!["operator"],
+                false => managers.clone(),
+            };
+            let knows = |name: &str| {
+                name == noted.to || noted.buried_by.as_ref().is_some_and(|by| by.name() == name)
+            };
+            let mut wanted = sender.into_iter().chain(managers).filter(|name| !knows(name));
+            let missing = wanted.find(|name| !told.contains(*name));
+            law!(missing.is_none(), "{missing:?} is not told that message {no} is lost");
+        }
+        Ok(())
+    }
+
+    /// A task is done only if no instruction is open, or the operator let that pass.
+    fn nothing_is_unread(&self, task: &Task) -> Result<(), Broken> {
+        let allowed = task.allowed.iter().any(|one| matches!(one, Blocker::InstructionOpen { .. }));
+        let unread = self.open.iter().find(|no| {
+            let noted = &self.messages[*no];
+            let instructs = matches!(noted.kind, Kind::Instruction | Kind::Continuation);
+            instructs && !noted.hands_over && task.member(&noted.to).is_some()
+        });
+        law!(unread.is_none() || allowed, "a task is done, and message {unread:?} is open");
+        Ok(())
+    }
+
+    /// Whether something that somebody waits for may still happen.
+    pub(crate) fn is_pending(&self, awaited: Awaited) -> bool {
+        !self.over
+            && match awaited {
+                Awaited::Check(no) => self.checks.contains(&no),
+                Awaited::Audit(no) => self.audit == Some(no),
+            }
     }
 
     fn rotate(&mut self, from: &str, to: &str) -> Result<(), Broken> {
@@ -422,6 +502,10 @@ impl TaskWatch {
         let mut told: Vec<&str> = listed.iter().map(|no| self.messages[no].to.as_str()).collect();
         told.sort_unstable();
         let mut wanted = managers;
+        // Without a manager the operator is it; rules see the work themselves.
+        if wanted.is_empty() && task.spec.policy.is_none() {
+            wanted.push("operator");
+        }
         wanted.sort_unstable();
         law!(told == wanted, "news of {} were told to {told:?}, not to {wanted:?}", e.member);
         let now = Told {
@@ -445,6 +529,8 @@ impl TaskWatch {
             Event::CheckDone(e) => {
                 law!(self.checks.remove(&e.no), "check {} is done, and was not wanted", e.no);
             }
+            Event::FinishAsked(e) => self.audit = Some(e.no),
+            Event::FinishRefused(_) => self.audit = None,
             _ => {}
         }
         Ok(())
@@ -482,11 +568,15 @@ impl TaskWatch {
         self.no_message_is_lost(task)?;
         if task.phase.is_over() {
             law!(task.effects().is_empty(), "a task is over, and owes {:?}", task.effects());
-            let has = |no: &&u32| matches!(self.messages[*no].stands, Stands::Accepted(_));
-            let waits = self.open.iter().find(|no| !has(no));
-            law!(waits.is_none(), "a task is over, and message {waits:?} waits");
+            let open = self.open.first();
+            law!(open.is_none(), "a task is over, and message {open:?} is open");
             return Ok(());
         }
+        let untold = self.messages.iter().find(|(no, noted)| {
+            let lost = matches!(noted.stands, Stands::Dead | Stands::Expired);
+            lost && noted.kind != Kind::Probe && !self.told_lost.contains(no)
+        });
+        law!(untold.is_none(), "nobody is told that a message is lost: {untold:?}");
         let due = task.deadline().filter(|at| *at <= now.mono_ms);
         law!(due.is_none(), "a due moment of a task changed nothing");
         let waiting = task.messages.iter().filter(|message| message.waits(now));
@@ -572,6 +662,20 @@ impl TaskWatch {
         law!(turns, "{} turns of {name}: told {told:?}", session.turns);
         Ok(())
     }
+}
+
+/// A task is done only if no worker is in the middle of something, or the operator let that pass.
+fn nobody_works<'s>(
+    task: &Task,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Result<(), Broken> {
+    let allowed = task.allowed.iter().any(|one| matches!(one, Blocker::MemberWorking { .. }));
+    let sessions = task.bound(Role::Worker).filter_map(|worker| look(worker.session?));
+    // Of an agent that somebody else started it may not be seen.
+    let mut working = sessions.filter(|session| session.spec.adopted.is_none());
+    let working = working.find(|session| session.state() == State::Working);
+    law!(working.is_none() || allowed, "a task is done, and a worker works");
+    Ok(())
 }
 
 fn has_all(now: Told, before: Told) -> bool {

@@ -68,6 +68,7 @@ impl Task {
             .or_else(|| self.hand_over(around.caller))
             .or_else(|| self.see_pushed(around, of))
             .or_else(|| self.tell_news(around, of))
+            .or_else(|| self.tell_undelivered())
             .or_else(|| self.stop_unjudged(around))
             .or_else(|| self.manage(around))
             .or_else(|| self.push(around, of))
@@ -94,7 +95,7 @@ impl Task {
                 Overdue::Dead => {
                     let reason =
                         format!("it was offered {} times and never handled", message.offers);
-                    MessageDead { no, reason }.into()
+                    MessageDead { no, reason, by: None }.into()
                 }
             })
         });
@@ -142,11 +143,11 @@ impl Task {
                 Some(vec![MessageReturned { no, reason: reason.to_owned() }.into()])
             }
             Reached::Nobody(reason) => {
-                Some(vec![MessageDead { no, reason: reason.to_owned() }.into()])
+                Some(vec![MessageDead { no, reason: reason.to_owned(), by: None }.into()])
             }
             Reached::Unknown => {
                 let reason = "its session does not know it".to_owned();
-                Some(vec![MessageDead { no, reason }.into()])
+                Some(vec![MessageDead { no, reason, by: None }.into()])
             }
         }
     }

@@ -250,7 +250,7 @@ impl Call {
             Call::Move { kind, because } => Command::RecordMove { kind, because },
             Call::Acknowledge { revision } => Command::AcknowledgeContract { revision },
             Call::Epilogue { step, evidence } => Command::DoEpilogue { step, evidence },
-            Call::Finish { because } => Command::Finish { because },
+            Call::Finish { because } => Command::Finish { because, allow: Vec::new() },
             Call::Unread { why } => return Err(BadCall::Unread(why)),
         };
         Ok(Some(command))

@@ -3,15 +3,16 @@
 use super::{
     criterion::{Insufficient, Judgement, Needs, SaysNothing},
     draft::DraftFrom,
-    finish::Blocker,
+    finish::{Allowance, Blocker},
     gate::{Attack, BadTemplate, Blocked, Compared, Shown, Template, Unfit},
     manager::{Action, Config, Epilogue, MoveKind},
     member::{Labels, MAX_MEMBER_NAME, Role},
     message::{Address, Channel, Kind, MAX_TEXT, MAX_WAITING, Priority},
     pictures::{BadFiles, Files},
     proposing::Choice,
+    state::Purpose,
 };
-use crate::{ids::SessionId, verdict::Receipt};
+use crate::{ids::SessionId, text::named, verdict::Receipt};
 use serde::{Deserialize, Serialize};
 
 /// A message to be stored.
@@ -46,6 +47,12 @@ pub enum Command {
     Retire {
         name: String,
         because: String,
+        /// The member that is given its open messages.
+        #[serde(default)]
+        to: Option<String>,
+        /// Dead-letters its open messages.
+        #[serde(default)]
+        dead_letter: bool,
     },
     /// Lets another take a member's place, if it is still who is meant.
     Rotate {
@@ -92,6 +99,9 @@ pub enum Command {
     Requeue {
         no: u32,
         because: String,
+        /// The member that it is for from now on, if another.
+        #[serde(default)]
+        to: Option<String>,
     },
     Bury {
         no: u32,
@@ -195,6 +205,9 @@ pub enum Command {
     GoOn,
     Finish {
         because: String,
+        /// What the operator lets pass, by the blockers' names.
+        #[serde(default)]
+        allow: Vec<Allowance>,
     },
     Fail {
         because: String,
@@ -225,6 +238,20 @@ impl Checked {
         match files {
             Some(files) => Checked::Pictures { evidence, files },
             None => Checked::Evidence(evidence),
+        }
+    }
+}
+
+impl Checked {
+    /// Whether a check is run for this.
+    pub(super) fn is_for(&self, purpose: &Purpose) -> bool {
+        match (self, purpose) {
+            (Checked::Criterion(wanted), Purpose::Criterion(no)) => wanted == no,
+            (
+                Checked::Evidence(wanted) | Checked::Pictures { evidence: wanted, .. },
+                Purpose::Evidence { name, .. },
+            ) => wanted == name,
+            (Checked::Criterion(_) | Checked::Evidence(_) | Checked::Pictures { .. }, _) => false,
         }
     }
 }
@@ -421,6 +448,14 @@ pub enum Rejected {
     NotBoth,
     #[error("who proposed does not choose")]
     OwnProposal,
+    #[error("only the operator lets {} pass", names(.0))]
+    OperatorAllows(Vec<Allowance>),
+    #[error(
+        "{} has {count} open message{}: hand them over with --to MEMBER, or give them up with --dead-letter", named(.member), if *.count == 1 { "" } else { "s" }
+    )]
+    MessagesOpen { member: String, count: usize },
+    #[error("{0} cannot be given its own messages")]
+    OwnSuccessor(String),
     #[error("the task's audit runs already")]
     BeingAudited,
     #[error("the task is not paused")]
@@ -486,12 +521,19 @@ impl Rejected {
             Rejected::Proposed(_) => "proposed_already",
             Rejected::NotBoth => "not_both",
             Rejected::OwnProposal => "own_proposal",
+            Rejected::OperatorAllows(_) => "operator_allows",
+            Rejected::MessagesOpen { .. } => "messages_open",
+            Rejected::OwnSuccessor(_) => "own_successor",
             Rejected::BeingAudited => "being_audited",
             Rejected::NotPaused => "not_paused",
             Rejected::NoSession(_) => "no_session",
             Rejected::NotTaken { .. } => "not_taken",
         }
     }
+}
+
+fn names(allow: &[Allowance]) -> String {
+    allow.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn words(moves: &[MoveKind]) -> String {

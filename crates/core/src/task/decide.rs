@@ -6,7 +6,7 @@ use super::{
     criterion::says_something,
     event::*,
     gate::{Attack, Proof, Shown},
-    handing::handover_key,
+    handing::{handover_key, hands_over},
     manager::{Action, Config, Epilogue, Mode, MoveKind},
     member::{Actor, Labels, Means, Member, Order, RESERVED, Role, is_member_name},
     message::{Address, Kind, Priority, Trust},
@@ -106,9 +106,8 @@ impl Task {
             Command::Bind { name, role, session, labels } => {
                 self.bind((name, *role), *session, labels, around)
             }
-            Command::Retire { name, because } => {
-                let member = self.known(name)?;
-                one(MemberLeft { name: member.name.clone(), because: because.clone() })
+            Command::Retire { name, because, to, dead_letter } => {
+                self.retire(name, because, (to.as_deref(), *dead_letter))
             }
             Command::Rotate { from, to, session, handover } => {
                 self.rotate(actor, (from, to), (*session, handover), around)
@@ -134,12 +133,12 @@ impl Task {
                 let (message, _) = self.held(actor, *no, *lease)?;
                 let (no, reason) = (*no, reason.clone());
                 match message.is_worn() {
-                    true => one(MessageDead { no, reason }),
+                    true => one(MessageDead { no, reason, by: None }),
                     false => one(MessageReturned { no, reason }),
                 }
             }
             Command::CancelMessage { .. } | Command::Requeue { .. } | Command::Bury { .. } => {
-                self.sort(command)
+                self.sort(actor, command)
             }
             Command::Propose { text, rationale, needs } => {
                 self.propose(actor, text, rationale.clone(), needs)
@@ -153,7 +152,7 @@ impl Task {
             Command::ApproveCommands { commands } => self.approve_commands(actor, commands),
             Command::Check { what } => self.want_check(actor, what),
             Command::CheckDone { no, receipt, compared } => {
-                self.check_done(*no, receipt, compared.as_deref())
+                self.check_done(*no, receipt, compared.as_deref(), around)
             }
             Command::BeginLoop { template } => self.begin_loop(actor, template),
             Command::Show { iteration, name, shown } => self.show(actor, *iteration, name, shown),
@@ -180,7 +179,7 @@ impl Task {
                 true => one(PhaseChanged { phase: self.phase_of_members() }),
                 false => Err(Rejected::NotPaused),
             },
-            Command::Finish { because } => self.finish(actor, because),
+            Command::Finish { because, allow } => self.finish(actor, because, allow, around),
             Command::Fail { because } => self.end(Phase::Failed { because: because.clone() }),
             Command::Cancel { because } => self.end(Phase::Cancelled { because: because.clone() }),
             Command::Look => Err(Rejected::Nothing),
@@ -232,6 +231,38 @@ impl Task {
             true => Err(Rejected::SessionTaken),
             false => Ok(()),
         }
+    }
+
+    /// Lets a member leave. What waits for it is not lost by that, unless somebody says so.
+    fn retire(
+        &self,
+        name: &str,
+        because: &str,
+        (to, dead_letter): (Option<&str>, bool),
+    ) -> Decision {
+        let member = self.known(name)?;
+        let open = self.messages.iter().filter(|message| message.is_open_for(name));
+        let open: Vec<_> = open.filter(|message| !hands_over(message)).collect();
+        if to == Some(name) {
+            return Err(Rejected::OwnSuccessor(name.to_owned()));
+        }
+        let to = match to {
+            Some(to) => {
+                let to = self.known(to)?;
+                open.iter().try_for_each(|message| self.may_take(message, to))?;
+                Some(to.name.clone())
+            }
+            None => {
+                // Provost's own news and probes keep nobody: what news say reaches the other managers.
+                let kept = |kind: Kind| !matches!(kind, Kind::News | Kind::Probe);
+                let count = open.iter().filter(|message| kept(message.kind)).count();
+                if count > 0 && !dead_letter {
+                    return Err(Rejected::MessagesOpen { member: member.name.clone(), count });
+                }
+                None
+            }
+        };
+        one(MemberLeft { name: member.name.clone(), because: because.to_owned(), to })
     }
 
     /// Whoever comes is told first what it has to know; a session hears of it with its part.

@@ -7,9 +7,9 @@ use super::{
     command::{Command, Post, Rejected},
     decide::{Decision, one},
     event::*,
-    forgotten::Sent,
+    forgotten::{Content, Sent},
     gate::{Blocked, Loop},
-    member::Actor,
+    member::{Actor, Member, Role},
     message::{Address, Kind, Lease, MAX_TEXT, MAX_WAITING, Message, Standing, Trust, Way},
     state::Task,
 };
@@ -27,18 +27,28 @@ impl Task {
         if post.text.len() > MAX_TEXT {
             return Err(Rejected::TooLong(post.text.len()));
         }
-        match self.sent_before(actor, (&post.key, post.to.name(), &post.text, None)) {
-            Sent::Never => {}
-            Sent::Already => return Err(Rejected::Nothing),
-            Sent::Otherwise => return Err(Rejected::KeyTaken(post.key.clone())),
-        }
-        self.has_room(&post.to)?;
         let trust = Trust::between(from, self.role_at(&post.to));
         // What is only said to be instructed instructs nobody.
         let kind = match (post.kind, trust) {
             (Kind::Instruction, Trust::Claims) => Kind::Report,
             (kind, _) => kind,
         };
+        let content = Content {
+            to: post.to.name(),
+            text: &post.text,
+            iteration: None,
+            kind,
+            priority: post.priority,
+            window_ms: post.expires_in_ms,
+            correlation: post.correlation.as_deref(),
+            steer: post.steer,
+        };
+        match self.sent_before(actor, &post.key, &content) {
+            Sent::Never => {}
+            Sent::Already => return Err(Rejected::Nothing),
+            Sent::Otherwise => return Err(Rejected::KeyTaken(post.key.clone())),
+        }
+        self.has_room(&post.to)?;
         let expires_ms = post.expires_in_ms.map(|window| now.deadline(window));
         one(MessageStored {
             no: self.messages_stored + 1,
@@ -52,6 +62,7 @@ impl Task {
             text: post.text.clone(),
             priority: post.priority,
             expires_ms,
+            window_ms: post.expires_in_ms,
             iteration: None,
             steer: post.steer,
         })
@@ -156,18 +167,11 @@ impl Task {
         let by = message.from.clone();
         let end = why.end().filter(|_| self.running_loop().is_some());
         let end = end.map(|end| LoopEnded { end, by: Actor::Provost }.into());
-        let told = self.asker(&by).filter(|name| self.member(name).is_some()).map(|to| {
-            let text = format!(
-                "message {}, for iteration {iteration}, was not delivered: {reason}",
-                message.no
-            );
-            self.provost_tells(&to, format!("refused-{}-{}", message.no, message.offers), text)
-        });
         let refused = [
             ContinuationRefused { iteration, why, by }.into(),
-            MessageDead { no: message.no, reason }.into(),
+            MessageDead { no: message.no, reason, by: None }.into(),
         ];
-        refused.into_iter().chain(end).chain(told).collect()
+        refused.into_iter().chain(end).collect()
     }
 
     pub(super) fn held(
@@ -248,7 +252,7 @@ impl Task {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "come_of() is the exhaustive match")]
-    pub(super) fn sort(&self, command: &Command) -> Decision {
+    pub(super) fn sort(&self, actor: &Actor, command: &Command) -> Decision {
         let find = |no: u32| self.message(no).ok_or(Rejected::NoMessage(no));
         let is = |message: &Message| Rejected::MessageIs {
             no: message.no,
@@ -257,30 +261,63 @@ impl Task {
         match command {
             // What somebody has is not taken from it: it may be at work on it.
             Command::CancelMessage { no, because } => match find(*no)? {
-                message if message.standing == Standing::Stored => {
+                message if message.standing.lease().is_none() && !is_settled(message) => {
                     one(MessageCancelled { no: *no, because: because.clone() })
                 }
                 message => Err(is(message)),
             },
-            Command::Requeue { no, because } => match find(*no)? {
-                // For who has left it would wait for ever.
-                Message { to: Address::Member(name), .. } if self.member(name).is_none() => {
-                    Err(Rejected::NoMember { who: name.clone() })
+            Command::Requeue { no, because, to } => {
+                let message = find(*no)?;
+                if !matches!(message.standing, Standing::Dead { .. } | Standing::Expired) {
+                    return Err(is(message));
                 }
-                message
-                    if matches!(message.standing, Standing::Dead { .. } | Standing::Expired) =>
-                {
-                    one(MessageRequeued { no: *no, because: because.clone() })
+                let to = to.as_ref().filter(|to| *to != message.to.name());
+                match (to, &message.to) {
+                    (Some(to), _) => self.may_take(message, self.known(to)?)?,
+                    // For who has left it would wait for ever.
+                    (None, Address::Member(name)) => drop(self.known(name)?),
+                    (None, Address::Operator) => {}
                 }
-                message => Err(is(message)),
-            },
+                one(MessageRequeued { no: *no, because: because.clone(), to: to.cloned() })
+            }
             Command::Bury { no, reason } => match find(*no)? {
                 message if !message.standing.is_over() => {
-                    one(MessageDead { no: *no, reason: reason.clone() })
+                    let (reason, by) = (reason.clone(), Some(actor.clone()));
+                    one(MessageDead { no: *no, reason, by })
                 }
                 message => Err(is(message)),
             },
             _ => unreachable!("come_of() sends only these here"),
         }
     }
+
+    /// Whether a message can be given to another member: an iteration begins with a worker, and there is room.
+    pub(super) fn may_take(&self, message: &Message, to: &Member) -> Result<(), Rejected> {
+        if message.iteration.is_some() && to.role != Role::Worker {
+            return Err(Rejected::NoWorker(to.name.clone()));
+        }
+        self.has_room(&Address::Member(to.name.clone()))
+    }
+
+    /// Returns how far a message is to be followed by another member than it was sent to. Nobody's word gains by it.
+    pub(super) fn trust_for(&self, message: &Message, to: &Address) -> Trust {
+        let role = |name: &str| {
+            let member = self.members.iter().find(|member| member.name == name);
+            member.map(|member| member.role)
+        };
+        let from = match &message.from {
+            Actor::Member(name) => role(name),
+            Actor::Policy => Some(Role::Manager),
+            Actor::Operator | Actor::Provost => None,
+        };
+        match Trust::between(from, role(to.name())) {
+            Trust::Instructs => message.trust,
+            Trust::Claims => Trust::Claims,
+        }
+    }
+}
+
+/// Whether a message was handled, or called off on purpose.
+fn is_settled(message: &Message) -> bool {
+    matches!(message.standing, Standing::Acknowledged { .. } | Standing::Cancelled { .. })
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     criterion::{Judgement, Needs, Source},
-    finish::Blocker,
+    finish::{Allowance, Blocker},
     gate::{Blocked, CleanUp, Compared, Look, LoopEnd, Shown, Template},
     manager::{Action, Config, Epilogue, MoveKind},
     member::{Actor, Labels, Means, Order, Role},
@@ -28,7 +28,13 @@ events! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         means: Option<Means>,
     }
-    MemberLeft = "task.member_left", 1 { name: String, because: String }
+    MemberLeft = "task.member_left", 1 {
+        name: String,
+        because: String,
+        /// The member that is given its open messages; without one they are dead-lettered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+    }
     /// Another took a member's place, with what it has to know.
     MemberRotated = "task.member_rotated", 1 {
         from: String,
@@ -52,6 +58,9 @@ events! {
         text: String,
         priority: Priority,
         expires_ms: Option<u64>,
+        /// How long it is of use, as its sender said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window_ms: Option<u64>,
         iteration: Option<u32>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         steer: bool,
@@ -70,8 +79,22 @@ events! {
     MessageReturned = "task.message_returned", 1 { no: u32, reason: String }
     MessageExpired = "task.message_expired", 1 { no: u32 }
     MessageCancelled = "task.message_cancelled", 1 { no: u32, because: String }
-    MessageDead = "task.message_dead", 1 { no: u32, reason: String }
-    MessageRequeued = "task.message_requeued", 1 { no: u32, because: String }
+    MessageDead = "task.message_dead", 1 {
+        no: u32,
+        reason: String,
+        /// Who dead-lettered it on purpose; none if Provost did by its rules.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Actor>,
+    }
+    MessageRequeued = "task.message_requeued", 1 {
+        no: u32,
+        because: String,
+        /// The member that it is for now, if another.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+    }
+    /// Senders and managers were told of messages that expired or were dead-lettered.
+    UndeliveredTold = "task.undelivered_told", 1 { messages: Vec<u32>, told: Vec<u32> }
     /// More was seen of the same member before anybody was given its news: the message tells it all.
     NewsAdded = "task.news_added", 1 { no: u32, text: String }
     /// What of a member's session its managers were told with the messages before this.
@@ -96,6 +119,8 @@ events! {
     /// The operator agreed that Provost runs these commands, which members wrote.
     CommandsApproved = "task.commands_approved", 1 { commands: Vec<String> }
     CheckWanted = "task.check_wanted", 1 { check: CheckOwed }
+    /// Another member asked for a check that runs already: it is told the result, too.
+    CheckJoined = "task.check_joined", 1 { no: u32, by: String }
     CheckDone = "task.check_done", 1 {
         no: u32,
         receipt: Box<Receipt>,
@@ -148,7 +173,16 @@ events! {
     EpilogueDone = "task.epilogue_done", 1 { step: Epilogue, evidence: String, by: Actor }
     /// Somebody tried to disprove the work as a whole.
     WorkAttacked = "task.work_attacked", 1 { attack: super::gate::Attack, by: Actor }
-    FinishAsked = "task.finish_asked", 1 { no: u32, because: String, by: Actor }
+    FinishAsked = "task.finish_asked", 1 {
+        no: u32,
+        because: String,
+        by: Actor,
+        /// What the operator lets pass, by the blockers' names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allow: Vec<Allowance>,
+    }
+    /// The operator let these pass, by name.
+    FinishAllowed = "task.finish_allowed", 1 { blockers: Vec<Blocker>, by: Actor }
     /// The policy that manages the task sees that a worker rests, or that it no longer does.
     PolicySaw = "task.policy_saw", 1 { worker: String, rest: Option<Rest> }
     /// What the policy did, and why that came to nothing if it did.

@@ -1,6 +1,9 @@
 //! Folding an event into a task. Total: an event that was stored is never refused.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     criterion::{Criterion, CriterionState, Judgement, Source},
@@ -10,11 +13,13 @@ use super::{
     handing::{handed_to, hands_over},
     manager::Move,
     member::{Actor, Member, Role, Told},
-    message::{Address, MAX_OVER_KEPT, Message, Standing},
+    message::{Address, MAX_OVER_KEPT, Message, Standing, Trust},
     messages::Messages,
     policy::PolicyState,
     proposing::{Proposal, Round},
-    state::{Audit, Audited, CheckOwed, FailedCheck, Phase, Purpose, Task},
+    state::{
+        Audit, Audited, CheckOwed, CheckResult, FailedCheck, MAX_RESULTS, Phase, Purpose, Task,
+    },
 };
 use crate::{
     ids::StandingId,
@@ -45,10 +50,12 @@ impl Task {
             checks: Vec::new(),
             checks_owed: 0,
             failed: Vec::new(),
+            results: Vec::new(),
             audit: None,
             audits: 0,
             audited: None,
             blockers: Vec::new(),
+            allowed: Vec::new(),
             next: None,
             refused: Vec::new(),
             policy: PolicyState::default(),
@@ -70,6 +77,7 @@ impl Task {
             | Event::ContractAcknowledged(_)
             | Event::NewsTold(_) => self.apply_member(at, event),
             Event::MessageStored(_)
+            | Event::UndeliveredTold(_)
             | Event::NewsAdded(_)
             | Event::MessageOffered(_)
             | Event::MessageAccepted(_)
@@ -84,6 +92,12 @@ impl Task {
             Event::CheckWanted(e) => {
                 self.checks_owed = e.check.no;
                 self.checks.push(e.check.clone());
+            }
+            Event::CheckJoined(e) => {
+                let owed = self.checks.iter_mut().find(|owed| owed.no == e.no);
+                if let Some(owed) = owed {
+                    owed.joined.push(e.by.clone());
+                }
             }
             Event::CheckDone(e) => self.end_check(e),
             Event::CommandsApproved(e) => self.consented.extend(e.commands.iter().cloned()),
@@ -131,14 +145,20 @@ impl Task {
             Event::WorkAttacked(_) => self.attacked = true,
             Event::FinishAsked(e) => {
                 self.audits = e.no;
-                let (no, because, by) = (e.no, e.because.clone(), e.by.clone());
-                self.audit = Some(Audit { no, because, by, receipts: Vec::new() });
+                self.audit = Some(Audit {
+                    no: e.no,
+                    because: e.because.clone(),
+                    by: e.by.clone(),
+                    receipts: Vec::new(),
+                    allow: e.allow.clone(),
+                });
                 self.blockers.clear();
             }
             Event::FinishRefused(e) => {
                 self.audit = None;
                 self.blockers = e.blockers.clone();
             }
+            Event::FinishAllowed(e) => self.allowed.clone_from(&e.blockers),
             // What is said to a session is in that session's events; what was refused changed nothing.
             Event::MemberTold(_) | Event::FinishTold(_) => {}
         }
@@ -150,11 +170,9 @@ impl Task {
             self.checks.clear();
             self.blockers.clear();
             let because = format!("the task is {}", phase.word());
-            // What somebody has is not called off: it has it.
-            let nobodys =
-                |standing: &Standing| matches!(standing, Standing::Stored | Standing::Offered(_));
+            // Also what somebody has: nobody can acknowledge it any more.
             self.messages.change_where(
-                |message| nobodys(&message.standing),
+                |message| !message.standing.is_over(),
                 |message| message.standing = Standing::Cancelled { because: because.clone() },
             );
         }
@@ -179,7 +197,7 @@ impl Task {
                 told: Told::default(),
                 news: Vec::new(),
             }),
-            Event::MemberLeft(e) => self.leave(&e.name, at),
+            Event::MemberLeft(e) => self.leave(e, at),
             Event::MemberRotated(e) => self.replace(e, at),
             Event::MemberLabelled(e) => {
                 self.with_member(&e.name, |member| member.labels = e.labels.clone());
@@ -207,14 +225,46 @@ impl Task {
         }
     }
 
-    fn leave(&mut self, name: &str, at: Moment) {
-        self.with_member(name, |member| member.left = Some(at));
-        let reason = format!("{name} has left the task");
-        self.messages.change_where(
-            |message| message.is_open_for(name),
-            |message| message.standing = Standing::Dead { reason: reason.clone() },
-        );
+    fn leave(&mut self, e: &MemberLeft, at: Moment) {
+        self.with_member(&e.name, |member| member.left = Some(at));
+        match &e.to {
+            Some(to) => self.hand_on(&e.name, to),
+            None => {
+                let reason = format!("{} has left the task", e.name);
+                self.messages.change_where(
+                    |message| message.is_open_for(&e.name),
+                    |message| {
+                        message.standing = match hands_over(message) {
+                            true => Standing::Cancelled { because: reason.clone() },
+                            false => Standing::Dead { reason: reason.clone() },
+                        };
+                    },
+                );
+            }
+        }
         self.forget_continuation();
+    }
+
+    /// Gives one member's open messages to another, but for what told the one its own part.
+    fn hand_on(&mut self, from: &str, to: &str) {
+        let because = format!("{from} has left the task");
+        let to = Address::Member(to.to_owned());
+        let open = self.messages.iter().filter(|message| message.is_open_for(from));
+        let trust: BTreeMap<u32, Trust> =
+            open.map(|message| (message.no, self.trust_for(message, &to))).collect();
+        self.messages.change_where(
+            |message| message.is_open_for(from),
+            |message| {
+                if hands_over(message) {
+                    message.standing = Standing::Cancelled { because: because.clone() };
+                    return;
+                }
+                message.trust = trust.get(&message.no).copied().unwrap_or(message.trust);
+                message.readdress(to.clone());
+                message.redelivered |= message.standing != Standing::Stored;
+                message.standing = Standing::Stored;
+            },
+        );
     }
 
     /// Whatever waits for who leaves waits for who comes, but for what told the one its own part.
@@ -224,17 +274,6 @@ impl Task {
         };
         left.left = Some(at);
         let role = left.role;
-        let hand_on = |message: &mut Message| {
-            if hands_over(message) {
-                let because = format!("{} has left the task", e.from);
-                message.standing = Standing::Cancelled { because };
-            } else {
-                message.to = Address::Member(e.to.clone());
-                message.redelivered |= message.standing != Standing::Stored;
-                message.standing = Standing::Stored;
-            }
-        };
-        self.messages.change_where(|message| message.is_open_for(&e.from), hand_on);
         self.members.push(Member {
             name: e.to.clone(),
             role,
@@ -249,6 +288,7 @@ impl Task {
             told: Told::default(),
             news: Vec::new(),
         });
+        self.hand_on(&e.from, &e.to);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
@@ -278,17 +318,34 @@ impl Task {
                 self.settle(e.no, Standing::Cancelled { because: e.because.clone() });
             }
             Event::MessageDead(e) => {
+                self.messages.change(e.no, |message| message.buried_by = e.by.clone());
                 self.settle(e.no, Standing::Dead { reason: e.reason.clone() });
             }
-            Event::MessageRequeued(e) => self.messages.change(e.no, |message| {
-                message.standing = Standing::Stored;
-                message.expires_ms = None;
-                message.forgiven = message.offers;
-                message.redelivered |= message.offers > 0;
-            }),
+            Event::UndeliveredTold(e) => {
+                for no in &e.messages {
+                    self.messages.change(*no, |message| message.reported = true);
+                }
+            }
+            Event::MessageRequeued(e) => self.requeue(e),
             _ => {}
         }
         self.forget_continuation();
+    }
+
+    fn requeue(&mut self, e: &MessageRequeued) {
+        let to = e.to.as_ref().map(|to| Address::Member(to.clone()));
+        let trust = to.as_ref().and_then(|to| Some(self.trust_for(self.message(e.no)?, to)));
+        self.messages.change(e.no, |message| {
+            message.standing = Standing::Stored;
+            message.expires_ms = None;
+            message.forgiven = message.offers;
+            message.redelivered |= message.offers > 0;
+            (message.buried_by, message.reported) = (None, false);
+            if let Some(to) = to {
+                message.trust = trust.unwrap_or(message.trust);
+                message.readdress(to);
+            }
+        });
     }
 
     fn store(&mut self, e: &MessageStored, at: Moment) {
@@ -310,17 +367,21 @@ impl Task {
             channel: e.channel,
             trust: e.trust,
             to: e.to.clone(),
+            sent_to: None,
             kind: e.kind,
             text: e.text.clone(),
             priority: e.priority,
             stored: at,
             expires_ms: e.expires_ms,
+            window_ms: e.window_ms,
             iteration: e.iteration,
             steer: e.steer,
             begun: false,
             offers: 0,
             forgiven: 0,
             redelivered: false,
+            buried_by: None,
+            reported: false,
             standing: Standing::Stored,
         });
     }
@@ -404,6 +465,11 @@ impl Task {
     fn end_check(&mut self, e: &CheckDone) {
         let Some(at) = self.checks.iter().position(|owed| owed.no == e.no) else { return };
         let owed = self.checks.remove(at);
+        let receipt = (*e.receipt).clone();
+        self.results.push(Arc::new(CheckResult { no: e.no, receipt }));
+        if self.results.len() > MAX_RESULTS {
+            self.results.remove(0);
+        }
         if self.spec.policy.is_some() {
             self.policy.take_in(e.no, &e.receipt);
         }

@@ -10,8 +10,11 @@ use super::{
     state::Task,
 };
 use crate::{
-    text::in_quotes,
-    verdict::{CheckEnd, Receipt},
+    ids::{SessionId, TreeId},
+    lifecycle::State,
+    session::{Session, WorkState},
+    text::{in_quotes, named},
+    verdict::{CheckEnd, EmptyDiff, Receipt},
 };
 
 /// Something that keeps a task from being finished.
@@ -63,6 +66,83 @@ pub enum Blocker {
     /// The manager said that nothing is to come, and left the task as it was.
     #[error("the manager decided to stop, and has not finished the task")]
     DecidedNotFinished,
+    #[error("{} is {state}: it may change the work until it rests", named(.member))]
+    MemberWorking { member: String, state: String },
+    #[error("{} has {}", named(.member), open_instructions(.messages, *.count))]
+    InstructionOpen {
+        member: String,
+        /// The first of them.
+        messages: Vec<u32>,
+        count: usize,
+    },
+    #[error("{} changed nothing: the tree {} is that which the work began with", named(.worker), .tree.0)]
+    NothingChanged { worker: String, tree: TreeId },
+    #[error(
+        "nothing proves the work: the task has no check, no satisfied criterion and no complete loop"
+    )]
+    NothingProved,
+}
+
+/// A blocker that the operator may let pass, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allowance {
+    MemberWorking,
+    InstructionOpen,
+    NothingChanged,
+    NothingProved,
+}
+
+impl Allowance {
+    pub const ALL: [Allowance; 4] = [
+        Allowance::MemberWorking,
+        Allowance::InstructionOpen,
+        Allowance::NothingChanged,
+        Allowance::NothingProved,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Allowance::MemberWorking => "member_working",
+            Allowance::InstructionOpen => "instruction_open",
+            Allowance::NothingChanged => "nothing_changed",
+            Allowance::NothingProved => "nothing_proved",
+        }
+    }
+}
+
+/// How many open messages a blocker names; the rest are counted.
+const MAX_OPEN_NAMED: usize = 10;
+
+fn open_instructions(messages: &[u32], count: usize) -> String {
+    let named: Vec<String> = messages.iter().map(u32::to_string).collect();
+    let more = count.saturating_sub(messages.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (s, listed) = (if count == 1 { "" } else { "s" }, named.join(", "));
+    format!("{count} open instruction{s}: message{s} {listed}{more}")
+}
+
+impl Blocker {
+    /// Returns the name by which the operator may let it pass, if that is possible.
+    pub fn allowance(&self) -> Option<Allowance> {
+        match self {
+            Blocker::MemberWorking { .. } => Some(Allowance::MemberWorking),
+            Blocker::InstructionOpen { .. } => Some(Allowance::InstructionOpen),
+            Blocker::NothingChanged { .. } => Some(Allowance::NothingChanged),
+            Blocker::NothingProved => Some(Allowance::NothingProved),
+            Blocker::OpenCriterion { .. }
+            | Blocker::ContractUnacknowledged { .. }
+            | Blocker::EpilogueOpen { .. }
+            | Blocker::NotAttacked
+            | Blocker::LoopIncomplete { .. }
+            | Blocker::LoopGaveUp { .. }
+            | Blocker::GateDropped { .. }
+            | Blocker::CriterionDropped { .. }
+            | Blocker::CheckFailed { .. }
+            | Blocker::Paused
+            | Blocker::DecidedNotFinished => None,
+        }
+    }
 }
 
 impl Blocker {
@@ -80,6 +160,10 @@ impl Blocker {
             Blocker::CheckFailed { .. } => "check_failed",
             Blocker::Paused => "paused",
             Blocker::DecidedNotFinished => "decided_not_finished",
+            Blocker::MemberWorking { .. } => "member_working",
+            Blocker::InstructionOpen { .. } => "instruction_open",
+            Blocker::NothingChanged { .. } => "nothing_changed",
+            Blocker::NothingProved => "nothing_proved",
         }
     }
 }
@@ -98,7 +182,11 @@ impl Blocker {
             | Blocker::GateDropped { .. }
             | Blocker::CriterionDropped { .. }
             | Blocker::Paused
-            | Blocker::DecidedNotFinished => None,
+            | Blocker::DecidedNotFinished
+            | Blocker::MemberWorking { .. }
+            | Blocker::InstructionOpen { .. }
+            | Blocker::NothingChanged { .. }
+            | Blocker::NothingProved => None,
         }
     }
 
@@ -136,8 +224,82 @@ pub fn not_finished(blockers: &[Blocker]) -> String {
 }
 
 impl Task {
-    /// Gives what keeps the task from being finished, as far as that is known without running a check.
-    pub fn blockers(&self) -> Vec<Blocker> {
+    /// Gives what keeps the task from being finished, as far as that is known without running a check. `look` returns a
+    /// session as it is.
+    pub fn blockers<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Vec<Blocker> {
+        let mut blockers = self.blockers_of_task();
+        blockers.extend(self.working(look));
+        blockers.extend(self.open_instructions());
+        if !self.is_to_be_proved() {
+            blockers.push(Blocker::NothingProved);
+        }
+        blockers
+    }
+
+    /// Returns the workers that are in the middle of something. Of an agent whose turns cannot be seen that is not known.
+    fn working<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Vec<Blocker> {
+        let seen =
+            self.bound(Role::Worker).filter_map(|worker| Some((worker, look(worker.session?)?)));
+        let working = seen.filter(|(_, session)| is_working(session));
+        working
+            .map(|(worker, session)| Blocker::MemberWorking {
+                member: worker.name.clone(),
+                state: session.state().word().to_owned(),
+            })
+            .collect()
+    }
+
+    /// Returns the members with instructions that they have not handled.
+    fn open_instructions(&self) -> Vec<Blocker> {
+        let bound = self.members.iter().filter(|member| member.is_bound());
+        let of_member = |name: &str| -> Vec<u32> {
+            // What Provost tells a member of its part is no work.
+            let open = self.messages.iter().filter(|one| one.is_instruction());
+            let open = open.filter(|one| one.from != Actor::Provost);
+            open.filter(|one| one.is_open_for(name)).map(|one| one.no).collect()
+        };
+        let open = bound.map(|member| (member, of_member(&member.name)));
+        open.filter(|(_, open)| !open.is_empty())
+            .map(|(member, mut messages)| {
+                let count = messages.len();
+                messages.truncate(MAX_OPEN_NAMED);
+                Blocker::InstructionOpen { member: member.name.clone(), messages, count }
+            })
+            .collect()
+    }
+
+    /// Whether something proves the work, or has to before anything else: a check that the audit runs, a criterion, or a
+    /// loop. What was laid aside or stopped proves nothing.
+    fn is_to_be_proved(&self) -> bool {
+        let satisfied = |one: &Criterion| matches!(one.state, CriterionState::Satisfied { .. });
+        let stopped = |looped: &Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
+        !self.audited().is_empty()
+            || self.criteria.iter().any(|one| one.is_open() || satisfied(one))
+            || self.looped.as_ref().is_some_and(|looped| !stopped(looped))
+    }
+
+    /// Returns the blocker that the audited work is that which it began with.
+    pub(super) fn unchanged<'s>(
+        &self,
+        worker: &str,
+        receipts: &[Receipt],
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Blocker> {
+        let member = self.members.iter().find(|member| member.name == worker)?;
+        let session = look(member.session?)?;
+        if session.spec.empty_diff == EmptyDiff::Accepted {
+            return None;
+        }
+        let tree = match &session.work {
+            WorkState::Ready { base, .. } => base.as_ref()?.tree.clone(),
+            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => return None,
+        };
+        let same = !receipts.is_empty() && receipts.iter().all(|receipt| receipt.tree == tree);
+        same.then(|| Blocker::NothingChanged { worker: worker.to_owned(), tree })
+    }
+
+    /// Gives the blockers that the task itself is enough to see.
+    fn blockers_of_task(&self) -> Vec<Blocker> {
         let mut blockers = Vec::new();
         if self.is_paused() {
             blockers.push(Blocker::Paused);
@@ -168,8 +330,12 @@ impl Task {
     }
 
     /// Gives what keeps an actor from finishing the task: the operator may do without what the operator asked for.
-    pub(super) fn blockers_for(&self, actor: &Actor) -> Vec<Blocker> {
-        let mut blockers = self.blockers();
+    pub(super) fn blockers_for<'s>(
+        &self,
+        actor: &Actor,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Vec<Blocker> {
+        let mut blockers = self.blockers(look);
         if *actor == Actor::Operator {
             let dropped = |one: &Blocker| {
                 matches!(one, Blocker::GateDropped { .. } | Blocker::CriterionDropped { .. })
@@ -181,17 +347,19 @@ impl Task {
 
     /// Gives what keeps the task from being called complete, as everybody is shown it: a last move is none of it, and what
     /// the last audit found counts until the next one begins.
-    pub fn readiness(&self) -> Vec<Blocker> {
+    pub fn readiness<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Vec<Blocker> {
         if self.phase.is_over() {
             return Vec::new();
         }
-        let mut blockers = self.blockers();
+        let mut blockers = self.blockers(look);
         let last = self.moves.last().filter(|newest| !newest.withdrawn);
         if last.is_some_and(|newest| newest.kind.is_terminal()) {
             blockers.push(Blocker::DecidedNotFinished);
         }
-        let failed = self.blockers.iter().filter(|one| matches!(one, Blocker::CheckFailed { .. }));
-        blockers.extend(failed.cloned());
+        let found = |one: &&Blocker| {
+            matches!(one, Blocker::CheckFailed { .. } | Blocker::NothingChanged { .. })
+        };
+        blockers.extend(self.blockers.iter().filter(found).cloned());
         blockers
     }
 
@@ -263,5 +431,33 @@ impl Task {
                 tail: last_of(receipt.tail.trim_end(), MAX_TAIL).to_owned(),
             })
             .collect()
+    }
+}
+
+/// Splits blockers into those that keep the task from being finished, and those that the operator lets pass.
+pub(super) fn split(blockers: Vec<Blocker>, allow: &[Allowance]) -> (Vec<Blocker>, Vec<Blocker>) {
+    let allowed = |one: &Blocker| one.allowance().is_some_and(|name| allow.contains(&name));
+    blockers.into_iter().partition(|one| !allowed(one))
+}
+
+/// Whether a session's agent is in the middle of something, or about to begin.
+fn is_working(session: &Session) -> bool {
+    match session.state() {
+        State::Working
+        | State::NeedsInput
+        | State::WrappingUp
+        | State::Rework
+        | State::Verifying
+        | State::Stalled => !session.turns_are_unseen(),
+        State::Idle
+        | State::Lost
+        | State::Succeeded
+        | State::Completed
+        | State::Accepted
+        | State::Failed
+        | State::EndedUnclaimed
+        | State::Disputed
+        | State::Cancelled
+        | State::Superseded => false,
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     member::Actor,
-    message::{Address, Message},
+    message::{Address, Kind, Message, Priority},
     state::Task,
 };
 
@@ -22,6 +22,9 @@ pub struct Forgotten {
     pub text: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
+    /// Tells kind, priority, expiry, correlation and steering from others; 0 if that is not known.
+    #[serde(default)]
+    pub terms: u64,
 }
 
 impl Forgotten {
@@ -31,10 +34,55 @@ impl Forgotten {
             no: message.no,
             key: message.key.clone(),
             from: message.from.clone(),
-            to: message.to.clone(),
+            to: message.sent_to.clone().unwrap_or_else(|| message.to.clone()),
             text: mark(&message.text),
             iteration: message.iteration,
+            terms: Content::of(message).terms(),
         })
+    }
+}
+
+/// All that the sender of a message says, besides its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Content<'a> {
+    pub(super) to: &'a str,
+    pub(super) text: &'a str,
+    pub(super) iteration: Option<u32>,
+    pub(super) kind: Kind,
+    pub(super) priority: Priority,
+    pub(super) window_ms: Option<u64>,
+    pub(super) correlation: Option<&'a str>,
+    pub(super) steer: bool,
+}
+
+impl<'a> Content<'a> {
+    fn of(message: &'a Message) -> Content<'a> {
+        Content {
+            // A message that was given to another member is still the one that was sent.
+            to: message.sent_to.as_ref().unwrap_or(&message.to).name(),
+            text: &message.text,
+            iteration: message.iteration,
+            kind: message.kind,
+            priority: message.priority,
+            window_ms: message.window_ms,
+            correlation: message.correlation.as_deref(),
+            steer: message.steer,
+        }
+    }
+
+    fn terms(&self) -> u64 {
+        let Content { kind, priority, window_ms, correlation, steer, .. } = self;
+        let (kind, priority) = (kind.word(), priority.word());
+        mark(&format!("{kind} {priority} {window_ms:?} {correlation:?} {steer}"))
+    }
+}
+
+impl Forgotten {
+    fn is_of(&self, content: &Content<'_>) -> bool {
+        self.to.name() == content.to
+            && self.text == mark(content.text)
+            && self.iteration == content.iteration
+            && (self.terms == content.terms() || self.terms == 0)
     }
 }
 
@@ -49,24 +97,16 @@ pub(super) enum Sent {
 }
 
 impl Task {
-    /// Says whether somebody sent this before: the same text to the same member, for the same iteration if for any. A key
-    /// is its sender's own, also after its message is forgotten.
-    pub(super) fn sent_before(
-        &self,
-        by: &Actor,
-        (key, to, text, iteration): (&str, &str, &str, Option<u32>),
-    ) -> Sent {
-        let known = self.sent(by, key);
-        let known = known.map(|sent| (sent.to.name(), sent.text == text, sent.iteration));
-        let forgotten = || {
-            let sent = self.forgotten(by, key)?;
-            Some((sent.to.name(), sent.text == mark(text), sent.iteration))
-        };
+    /// Whether somebody sent this before: the same in all that its sender can say. A key is its sender's own, also
+    /// after its message is forgotten.
+    pub(super) fn sent_before(&self, by: &Actor, key: &str, content: &Content<'_>) -> Sent {
+        let known = self.sent(by, key).map(|sent| Content::of(sent) == *content);
+        let forgotten = || self.forgotten(by, key).map(|sent| sent.is_of(content));
         match known.or_else(forgotten) {
             None => Sent::Never,
             Some(_) if bug!(KeyStoredTwice) => Sent::Never,
-            Some(before) if before == (to, true, iteration) => Sent::Already,
-            Some(_) => Sent::Otherwise,
+            Some(true) => Sent::Already,
+            Some(false) => Sent::Otherwise,
         }
     }
 

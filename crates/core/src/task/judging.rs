@@ -1,11 +1,13 @@
 //! What comes of commands about criteria, checks and the end of the task.
 
 use super::{
+    advance::Around,
     command::{Checked, Rejected},
     criterion::{Check, Evidence, Judgement, MAX_CRITERIA, Needs, Source, says_something},
     decide::{Decision, one},
     envelope,
     event::*,
+    finish::{Allowance, Blocker, split},
     gate::{Compared, LoopEnd, Proof, Shown},
     looping::required,
     manager::Action,
@@ -99,8 +101,12 @@ impl Task {
                 self.check_of_evidence(evidence, Some(files))?
             }
         };
-        if self.checks.iter().any(|owed| owed.purpose == purpose) {
-            return Err(Rejected::Nothing);
+        if let Some(owed) = self.checks.iter().find(|owed| owed.purpose == purpose) {
+            // Whoever asks is told the result, once, whoever asked first.
+            let asker = self.asker(actor).filter(|name| owed.by.as_ref() != Some(name));
+            let asker = asker.filter(|name| !owed.joined.contains(name));
+            let by = asker.ok_or(Rejected::Nothing)?;
+            return one(CheckJoined { no: owed.no, by });
         }
         self.may_check(&check)?;
         // A worker has its own work checked, not that of another.
@@ -111,7 +117,8 @@ impl Task {
         let worker = own.map_or_else(|| self.checked_worker(), Ok)?.name.clone();
         let (no, by) = (self.checks_owed + 1, self.asker(actor));
         let Check { command, pictures } = check;
-        one(CheckWanted { check: CheckOwed { no, command, purpose, worker, by, pictures } })
+        let joined = Vec::new();
+        one(CheckWanted { check: CheckOwed { no, command, purpose, worker, by, joined, pictures } })
     }
 
     /// Gives what is done for a piece of evidence. Which pictures are compared says the loop, or else who asks.
@@ -158,6 +165,7 @@ impl Task {
         no: u32,
         receipt: &Receipt,
         compared: Option<&Compared>,
+        around: &Around<'_>,
     ) -> Decision {
         let owed = self.checks.iter().find(|owed| owed.no == no).ok_or(Rejected::Nothing)?;
         let done = CheckDone {
@@ -179,7 +187,7 @@ impl Task {
                 let shown = self.show(&Actor::Provost, *iteration, name, &shown);
                 events.extend(shown.unwrap_or_default());
             }
-            Purpose::Audit(audit) => events.extend(self.audit_done(*audit, no, receipt)),
+            Purpose::Audit(audit) => events.extend(self.audit_done(*audit, owed, receipt, around)),
         }
         events.extend(self.tell_of_check(owed, receipt));
         Ok(events)
@@ -193,12 +201,8 @@ impl Task {
         }
     }
 
-    /// Whoever had a check run hears what came of it by itself, once, and so do the managers of a worker: a check is done
-    /// once.
+    /// Tells everybody who asked for a check what its result is, once, and so the managers of a worker.
     fn tell_of_check(&self, owed: &CheckOwed, receipt: &Receipt) -> Vec<Event> {
-        let Some(asker) = owed.by.as_deref().and_then(|by| self.member(by)) else {
-            return Vec::new();
-        };
         let what = match &owed.purpose {
             Purpose::Criterion(no) => format!("criterion {no}"),
             Purpose::Evidence { iteration, name } => format!("{name} of iteration {iteration}"),
@@ -206,17 +210,24 @@ impl Task {
         };
         let text = envelope::checked(owed.no, &what, receipt);
         let key = format!("check-{}", owed.no);
-        let to_asker = self.provost_tells(&asker.name, key.clone(), text.clone());
-        let of_work = asker.role != Role::Manager;
-        let managers =
-            self.bound(Role::Manager).filter(|_| of_work).zip(self.messages_stored + 2..);
-        let to_managers = managers.map(|(manager, no)| {
-            let to = Address::Member(manager.name.clone());
-            let text =
-                format!("{} ({}) had this checked\n{text}", named(&asker.name), asker.role.word());
-            MessageStored::by_rule(no, format!("{key}-{}", manager.name), to, text).into()
+        let askers = owed.by.iter().chain(&owed.joined).filter_map(|name| self.member(name));
+        let askers: Vec<&Member> = askers.collect();
+        let own = askers.iter().enumerate().map(|(at, asker)| {
+            let key = if at == 0 { key.clone() } else { format!("{key}-{}", asker.name) };
+            (Address::Member(asker.name.clone()), key, text.clone())
         });
-        std::iter::once(to_asker).chain(to_managers).collect()
+        let worker = askers.iter().find(|asker| asker.role != Role::Manager);
+        let managers = worker.map(|_| self.told_of_work()).unwrap_or_default();
+        // A manager that asked has it already.
+        let asked = |to: &Address| askers.iter().any(|asker| asker.name == to.name());
+        let managers = managers.into_iter().filter(|to| !asked(to)).filter_map(|to| {
+            let (name, role) = worker.map(|one| (named(&one.name), one.role.word()))?;
+            let text = format!("{name} ({role}) had this checked\n{text}");
+            let key = format!("{key}-{}", to.name());
+            Some((to, key, text))
+        });
+        let told = own.chain(managers).zip(self.messages_stored + 1..);
+        told.map(|((to, key, text), no)| MessageStored::by_rule(no, key, to, text).into()).collect()
     }
 
     /// Gives a message of Provost itself to a member.
@@ -226,44 +237,64 @@ impl Task {
     }
 
     /// Finishes the task if nothing is open, after its audit if there are commands that have to pass.
-    pub(super) fn finish(&self, actor: &Actor, because: &str) -> Decision {
+    pub(super) fn finish(
+        &self,
+        actor: &Actor,
+        because: &str,
+        allow: &[Allowance],
+        around: &Around<'_>,
+    ) -> Decision {
+        if !allow.is_empty() && *actor != Actor::Operator {
+            return Err(Rejected::OperatorAllows(allow.to_vec()));
+        }
         if self.audit.is_some() {
             return Err(Rejected::BeingAudited);
         }
-        let blockers = self.blockers_for(actor);
+        let (blockers, allowed) = split(self.blockers_for(actor, around.look), allow);
         if !blockers.is_empty() {
             return one(FinishRefused { blockers });
         }
         let (no, because, by) = (self.audits + 1, because.to_owned(), actor.clone());
         let checks = self.audited();
         if checks.is_empty() {
-            return self.end(Phase::Done { because });
+            let allowed = allowance(allowed, by).into_iter();
+            return Ok(allowed.chain(self.end(Phase::Done { because })?).collect());
         }
         checks.iter().try_for_each(|check| self.may_check(check))?;
         let worker = self.checked_worker()?.name.clone();
-        let mut events = vec![Event::from(FinishAsked { no, because, by })];
+        let allow = allow.to_vec();
+        let mut events = vec![Event::from(FinishAsked { no, because, by, allow })];
         for (Check { command, pictures }, number) in checks.into_iter().zip(self.checks_owed + 1..)
         {
             let (worker, purpose) = (worker.clone(), Purpose::Audit(no));
-            let check = CheckOwed { no: number, command, purpose, worker, by: None, pictures };
+            let (by, joined) = (None, Vec::new());
+            let check = CheckOwed { no: number, command, purpose, worker, by, joined, pictures };
             events.push(CheckWanted { check }.into());
         }
         Ok(events)
     }
 
     /// The last check of the audit says whether the task is done.
-    pub(super) fn audit_done(&self, audit: u32, no: u32, receipt: &Receipt) -> Vec<Event> {
+    pub(super) fn audit_done(
+        &self,
+        audit: u32,
+        done: &CheckOwed,
+        receipt: &Receipt,
+        around: &Around<'_>,
+    ) -> Vec<Event> {
         let Some(asked) = self.audit.as_ref().filter(|asked| asked.no == audit) else {
             return Vec::new();
         };
         let left = self.checks.iter().filter(|owed| owed.purpose == Purpose::Audit(audit));
-        if left.filter(|owed| owed.no != no).count() > 0 {
+        if left.filter(|owed| owed.no != done.no).count() > 0 {
             return Vec::new();
         }
         let receipts: Vec<Receipt> = asked.receipts.iter().chain([receipt]).cloned().collect();
         // What became open while the checks ran counts as well.
-        let mut blockers = self.blockers_for(&asked.by);
+        let mut blockers = self.blockers_for(&asked.by, around.look);
         blockers.extend(Task::refuted(&receipts));
+        blockers.extend(self.unchanged(&done.worker, &receipts, around.look));
+        let (blockers, allowed) = split(blockers, &asked.allow);
         match blockers.is_empty() {
             true => {
                 let because = asked.because.clone();
@@ -272,7 +303,8 @@ impl Task {
                     FinishTold { name, text }.into()
                 });
                 let ended = self.end(Phase::Done { because }).unwrap_or_default();
-                told.into_iter().chain(ended).collect()
+                let allowed = allowance(allowed, asked.by.clone());
+                allowed.into_iter().chain(told).chain(ended).collect()
             }
             false => {
                 let text = envelope::unfinished(&blockers);
@@ -293,4 +325,9 @@ impl Task {
         let ended = self.running_loop().map(|_| LoopEnded { end, by }.into());
         Ok(ended.into_iter().chain([PhaseChanged { phase }.into()]).collect())
     }
+}
+
+/// Records what the operator let pass, if anything.
+fn allowance(blockers: Vec<Blocker>, by: Actor) -> Option<Event> {
+    (!blockers.is_empty()).then(|| FinishAllowed { blockers, by }.into())
 }

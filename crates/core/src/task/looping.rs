@@ -6,7 +6,7 @@ use super::{
     criterion::{Evidence, says_something},
     decide::{Decision, one},
     event::*,
-    forgotten::Sent,
+    forgotten::{Content, Sent},
     gate::{Loop, LoopEnd, Proof, Shown, Template},
     member::{Actor, Role},
     message::{Address, Kind, MAX_TEXT, Priority, Trust},
@@ -88,7 +88,17 @@ impl Task {
         };
         let (iteration, channel) = (*iteration, *channel);
         let looped = self.looped.as_ref().ok_or(Rejected::NoLoop)?;
-        match self.sent_before(actor, (key, to, text, Some(iteration))) {
+        let content = Content {
+            to,
+            text,
+            iteration: Some(iteration),
+            kind: Kind::Continuation,
+            priority: Priority::Normal,
+            window_ms: None,
+            correlation: None,
+            steer: false,
+        };
+        match self.sent_before(actor, key, &content) {
             Sent::Never => {}
             Sent::Already => return Err(Rejected::Nothing),
             Sent::Otherwise => return Err(Rejected::KeyTaken(key.clone())),
@@ -120,6 +130,7 @@ impl Task {
             text: text.clone(),
             priority: Priority::Normal,
             expires_ms: None,
+            window_ms: None,
             iteration: Some(iteration),
             steer: false,
         })

@@ -320,11 +320,17 @@ pub struct Message {
     pub channel: Channel,
     pub trust: Trust,
     pub to: Address,
+    /// For whom it was sent, if it was given to another since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_to: Option<Address>,
     pub kind: Kind,
     pub text: String,
     pub priority: Priority,
     pub stored: Moment,
     pub expires_ms: Option<u64>,
+    /// How long it is of use, as its sender said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ms: Option<u64>,
     /// The iteration that it begins, if it is a continuation.
     pub iteration: Option<u32>,
     /// Whether it may reach a session in the middle of its turn.
@@ -340,6 +346,12 @@ pub struct Message {
     pub forgiven: u32,
     /// Whether a consumer may have had it before.
     pub redelivered: bool,
+    /// Who dead-lettered it on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buried_by: Option<Actor>,
+    /// Whether its sender and the managers were told that it expired or was dead-lettered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reported: bool,
     pub standing: Standing,
 }
 
@@ -353,6 +365,26 @@ impl Message {
     /// Says whether it is for this member, and something is still expected of it.
     pub(super) fn is_open_for(&self, name: &str) -> bool {
         self.to.is_member(name) && !self.standing.is_over()
+    }
+
+    /// Gives it to another member, as if nobody had been offered it.
+    pub(super) fn readdress(&mut self, to: Address) {
+        let before = std::mem::replace(&mut self.to, to);
+        self.sent_to.get_or_insert(before);
+    }
+
+    /// Whether it tells somebody what to do.
+    pub fn is_instruction(&self) -> bool {
+        match self.kind {
+            Kind::Instruction | Kind::Continuation => true,
+            Kind::Note | Kind::Report | Kind::News | Kind::Probe => false,
+        }
+    }
+
+    /// Whether it expired or was dead-lettered, and that is still to be told. A probe is answered by whoever sent it.
+    pub(super) fn is_untold(&self) -> bool {
+        let lost = matches!(self.standing, Standing::Dead { .. } | Standing::Expired);
+        lost && !self.reported && self.kind != Kind::Probe
     }
 
     /// Says whether it is given to who both are for before another is.
@@ -414,6 +446,7 @@ impl MessageStored {
             text,
             priority: Priority::Normal,
             expires_ms: None,
+            window_ms: None,
             iteration: None,
             steer: false,
         }

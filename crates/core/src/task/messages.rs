@@ -29,6 +29,7 @@ struct Brief {
     due_ms: u64,
     stands: StandingKind,
     for_operator: bool,
+    untold: bool,
 }
 
 impl Brief {
@@ -38,6 +39,7 @@ impl Brief {
             due_ms: message.deadline().unwrap_or(u64::MAX),
             stands: message.standing.kind(),
             for_operator: message.to == Address::Operator,
+            untold: message.is_untold(),
         }
     }
 }
@@ -104,10 +106,11 @@ impl Messages {
         self.brief[at] = Brief::of(message);
     }
 
-    /// Takes out the oldest that is over, if more than so many are.
+    /// Takes out the oldest that is over, if more than so many are. What is still to be told stays.
     pub(super) fn take_oldest_over(&mut self, most: usize) -> Option<Arc<Message>> {
-        let over = self.brief.iter().filter(|brief| brief.stands.is_over()).count();
-        let oldest = self.brief.iter().position(|brief| brief.stands.is_over());
+        let goes = |brief: &Brief| brief.stands.is_over() && !brief.untold;
+        let over = self.brief.iter().filter(|brief| goes(brief)).count();
+        let oldest = self.brief.iter().position(goes);
         let oldest = oldest.filter(|_| over > most)?;
         self.brief.remove(oldest);
         Some(self.all.remove(oldest))
@@ -124,6 +127,11 @@ impl Messages {
     /// Gives those that somebody has, or is offered.
     pub(super) fn leased(&self) -> impl Iterator<Item = &Message> {
         self.having(|brief| brief.stands.is_leased())
+    }
+
+    /// Returns those that expired or were dead-lettered, and nobody was told yet.
+    pub(super) fn untold(&self) -> impl Iterator<Item = &Message> {
+        self.having(|brief| brief.untold)
     }
 
     /// Gives those whose time has come.

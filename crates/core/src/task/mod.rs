@@ -41,6 +41,8 @@ mod refusal;
 mod spec;
 mod state;
 pub mod templates;
+mod undelivered;
+mod wait;
 
 pub use crate::text::visible;
 pub use advance::{Around, Step};
@@ -56,7 +58,7 @@ pub use draft::{Draft, DraftFrom, LeftOut, MAX_DRAFTED, MAX_DRAFTED_LETTERS, ite
 pub use effect::Effect;
 pub use envelope::wrapped;
 pub use event::*;
-pub use finish::{Blocker, not_finished};
+pub use finish::{Allowance, Blocker, not_finished};
 pub use forgotten::{Forgotten, MAX_KEYS_KEPT};
 pub use gate::{
     Attack, BadTemplate, Blocked, CleanUp, Compared, Look, Loop, LoopEnd, MAX_ITERATIONS, Passed,
@@ -77,4 +79,7 @@ pub use prompts::{Via, contract};
 pub use proposing::{Choice, MAX_PROPOSAL, Proposal, Round};
 pub use refusal::{MAX_REFUSALS, Refusal};
 pub use spec::{ConsentTerms, MAX_GOAL, TaskBounds, TaskSpec};
-pub use state::{Audit, Audited, CheckOwed, FailedCheck, Phase, Purpose, Task};
+pub use state::{
+    Audit, Audited, CheckOwed, CheckResult, FailedCheck, MAX_RESULTS, Phase, Purpose, Task,
+};
+pub use wait::{Awaited, WaitResult};

@@ -36,8 +36,7 @@ impl Task {
     fn news(&self, member: &Member, session: &Session, seen: Told) -> Vec<Event> {
         let text = envelope::news(member, session, seen);
         let (mut events, mut messages, mut stored) = (Vec::new(), Vec::new(), self.messages_stored);
-        for manager in self.bound(Role::Manager) {
-            let to = Address::Member(manager.name.clone());
+        for to in self.told_of_work() {
             match self.told_with(member, &to, &text) {
                 Some(added) => {
                     messages.push(added.no);
@@ -61,6 +60,12 @@ impl Task {
         };
         events.push(told.into());
         events
+    }
+
+    /// Returns who hears of the work: the managers, or the operator if nobody manages. Rules that manage see it themselves.
+    pub(super) fn told_of_work(&self) -> Vec<Address> {
+        let by_rules = self.spec.policy.is_some() && self.bound(Role::Manager).next().is_none();
+        if by_rules { Vec::new() } else { self.managers_or_operator() }
     }
 
     /// Gives the message that tells this too, if one waits that nobody holds and that has room.

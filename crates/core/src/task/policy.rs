@@ -13,6 +13,7 @@ use super::{
     command::{Checked, Command, Post, Rejected},
     criterion::{Criterion, CriterionState, Judgement},
     event::*,
+    finish::Blocker,
     gate::{Proof, Required},
     member::{Actor, Member, Role, Told},
     message::{Address, Channel, Kind, Priority, Standing},
@@ -335,7 +336,7 @@ impl Task {
         self.asks_of_workers(around)
             .or_else(|| self.refused_act())
             .or_else(|| self.failed_checks(policy, around))
-            .or_else(|| self.work_that_is_done(policy))
+            .or_else(|| self.work_that_is_done(policy, around))
             .or_else(|| self.silent_worker(policy, around.now))
     }
 
@@ -424,7 +425,7 @@ impl Task {
     }
 
     /// What follows when every worker rests and says that it is done.
-    fn work_that_is_done(&self, policy: &Policy) -> Option<Want> {
+    fn work_that_is_done(&self, policy: &Policy, around: &Around<'_>) -> Option<Want> {
         let mut workers = self.bound(Role::Worker).peekable();
         workers.peek()?;
         let done = |worker: &Member| {
@@ -436,7 +437,7 @@ impl Task {
         self.accepts(policy)
             .or_else(|| self.checks_work(policy))
             .or_else(|| self.asks_for_evidence(policy))
-            .or_else(|| self.ends(policy))
+            .or_else(|| self.ends(policy, around))
     }
 
     fn accepts(&self, policy: &Policy) -> Option<Want> {
@@ -491,9 +492,13 @@ impl Task {
     }
 
     /// Finishes, or says what keeps the task from that.
-    fn ends(&self, policy: &Policy) -> Option<Want> {
+    fn ends(&self, policy: &Policy, around: &Around<'_>) -> Option<Want> {
         let generation = self.policy.generation;
-        let blockers = self.blockers();
+        let mut blockers = self.blockers(around.look);
+        // What no check proves is the operator's to finish, and is said below.
+        blockers.retain(|blocker| *blocker != Blocker::NothingProved);
+        let unchanged = |one: &&Blocker| matches!(one, Blocker::NothingChanged { .. });
+        blockers.extend(self.blockers.iter().filter(unchanged).cloned());
         if !blockers.is_empty() {
             // What checks found against the work was told already.
             if !self.policy.failed.is_empty() {
@@ -512,7 +517,8 @@ impl Task {
         }
         let act = Act::Finished { generation };
         let because = format!("the policy {} found every criterion satisfied", named(&policy.name));
-        (!self.policy.has(&act)).then(|| Want { act, commands: vec![Command::Finish { because }] })
+        let finish = Command::Finish { because, allow: Vec::new() };
+        (!self.policy.has(&act)).then(|| Want { act, commands: vec![finish] })
     }
 
     fn silent_worker(&self, policy: &Policy, now: Moment) -> Option<Want> {

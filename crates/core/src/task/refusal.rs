@@ -32,6 +32,7 @@ impl Rejected {
             | Rejected::OperatorsLoop(_)
             | Rejected::NotToPost(_)
             | Rejected::OperatorConsents
+            | Rejected::OperatorAllows(_)
             | Rejected::NeedsConsent(_)
             | Rejected::DeniedCommand { .. }
             | Rejected::NotGranted(_)
@@ -78,6 +79,8 @@ impl Rejected {
             | Rejected::Proposed(_)
             | Rejected::NotBoth
             | Rejected::BeingAudited
+            | Rejected::MessagesOpen { .. }
+            | Rejected::OwnSuccessor(_)
             | Rejected::NotPaused
             | Rejected::NoSession(_)
             | Rejected::NotTaken { .. } => false,

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    command::Command,
+    command::{Checked, Command},
     criterion::Criterion,
-    finish::Blocker,
+    finish::{Allowance, Blocker},
     forgotten::Forgotten,
     gate::Loop,
     manager::{Action, Config, Epilogue, Mode, Move},
@@ -93,6 +93,9 @@ pub struct CheckOwed {
     /// The member that asked for it, and is told what came of it.
     #[serde(default)]
     pub by: Option<String>,
+    /// Members that asked for it while it ran, and are told the result, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<String>,
     /// The pictures that are compared, if no command is run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pictures: Option<Box<Pictures>>,
@@ -106,6 +109,16 @@ pub struct FailedCheck {
     pub worker: String,
     pub receipt: Receipt,
 }
+
+/// A check that was run to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckResult {
+    pub no: u32,
+    pub receipt: Receipt,
+}
+
+/// How many results of checks a task remembers, the newest.
+pub const MAX_RESULTS: usize = 50;
 
 /// The work that the last audit was of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +134,8 @@ pub struct Audit {
     pub because: String,
     pub by: Actor,
     pub receipts: Vec<Receipt>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Allowance>,
 }
 
 /// A task that stands alone, with all who work on it.
@@ -155,12 +170,18 @@ pub struct Task {
     /// Those of criteria and evidence that did not pass when they were run last.
     #[serde(default)]
     pub failed: Vec<FailedCheck>,
+    /// The newest checks that were run, with their receipts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<Arc<CheckResult>>,
     pub audit: Option<Audit>,
     pub audits: u32,
     #[serde(default)]
     pub audited: Option<Audited>,
     /// Why the last finish was refused.
     pub blockers: Vec<Blocker>,
+    /// What the operator let pass when the task was finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<Blocker>,
     /// The newest proposals for what comes next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Round>,
@@ -194,6 +215,11 @@ impl Task {
     /// Says whether a check of this is owed.
     pub fn is_being_checked(&self, purpose: &Purpose) -> bool {
         self.checks.iter().any(|owed| owed.purpose == *purpose)
+    }
+
+    /// Returns the check that runs for what somebody asks to have checked.
+    pub fn pending_check(&self, what: &Checked) -> Option<&CheckOwed> {
+        self.checks.iter().find(|owed| what.is_for(&owed.purpose))
     }
 
     /// Gives the check of this that did not pass when it was run last.

@@ -289,7 +289,7 @@ impl Turn<'_> {
                     // A message that no session takes is a dead one, which a person sees and can have offered again.
                     let event = match refused {
                         None => offered.into(),
-                        Some(reason) => MessageDead { no: offered.no, reason }.into(),
+                        Some(reason) => MessageDead { no: offered.no, reason, by: None }.into(),
                     };
                     self.add_to_task(id, event, "provost");
                     told.push(session);

@@ -92,6 +92,7 @@ fn decides(kind: &str) -> bool {
             | "task.continuation_refused"
             | "task.action_refused"
             | "task.finish_asked"
+            | "task.finish_allowed"
             | "task.finish_refused"
             | "task.work_attacked"
     )

@@ -159,15 +159,20 @@ impl Counted {
             }
             // What is not over ends with the task, and with whom it was for.
             Event::PhaseChanged(e) if e.phase.is_over() => {
-                let nobodys = self.of_task(id).filter(|message| message.standing != "accepted");
-                nobodys.for_each(|message| message.standing = "cancelled");
+                self.of_task(id).for_each(|message| message.standing = "cancelled");
                 return;
             }
             Event::MemberLeft(e) => {
                 let left = Address::Member(e.name.clone());
-                self.of_task(id)
-                    .filter(|message| message.to == left)
-                    .for_each(|message| message.standing = "dead");
+                for message in self.of_task(id).filter(|message| message.to == left) {
+                    match &e.to {
+                        Some(to) => {
+                            message.to = Address::Member(to.clone());
+                            message.standing = "stored";
+                        }
+                        None => message.standing = "dead",
+                    }
+                }
                 return;
             }
             Event::MemberRotated(e) => {

@@ -90,6 +90,10 @@ pub(super) fn of_task(event: &TaskEvent) -> Told {
         | TaskEvent::MessageCancelled(_)
         | TaskEvent::MessageDead(_)
         | TaskEvent::MessageRequeued(_) => of_message(event),
+        TaskEvent::UndeliveredTold(e) => {
+            let lost: Vec<String> = e.messages.iter().map(u32::to_string).collect();
+            Told::new(format!("told that these were not handled: {}", lost.join(", ")))
+        }
         TaskEvent::CriterionProposed(e) => {
             let needs = match &e.needs {
                 Needs::Verified { check } => format!("needs `{check}`"),
@@ -113,6 +117,9 @@ pub(super) fn of_task(event: &TaskEvent) -> Told {
                 Purpose::Audit(no) => format!("audit {no}"),
             };
             Told::new(format!("check {} wanted for {purpose}: `{}`", e.check.no, e.check.command))
+        }
+        TaskEvent::CheckJoined(e) => {
+            Told { by: Some(e.by.clone()), ..Told::new(format!("check {} asked for, too", e.no)) }
         }
         TaskEvent::CheckDone(e) => {
             let (end, tree) = (&e.receipt.end, short(&e.receipt.tree.0));
@@ -142,6 +149,7 @@ pub(super) fn of_task(event: &TaskEvent) -> Told {
         | TaskEvent::PolicyActed(_)
         | TaskEvent::MemberTold(_)
         | TaskEvent::FinishTold(_)
+        | TaskEvent::FinishAllowed(_)
         | TaskEvent::FinishRefused(_) => of_manager(event),
     }
 }
@@ -162,7 +170,10 @@ fn of_member(event: &TaskEvent) -> Told {
             let session = session.unwrap_or_default();
             Told::new(format!("{} bound as {}{session}", e.name, e.role.word()))
         }
-        TaskEvent::MemberLeft(e) => Told::new(format!("{} left", e.name)).text(&e.because),
+        TaskEvent::MemberLeft(e) => {
+            let to = e.to.as_ref().map(|to| format!(", its messages are for {to}"));
+            Told::new(format!("{} left{}", e.name, to.unwrap_or_default())).text(&e.because)
+        }
         TaskEvent::MemberRotated(e) => {
             Told::new(format!("{} took the place of {}", e.to, e.from)).text(&e.handover).said()
         }
@@ -214,7 +225,10 @@ fn of_message(event: &TaskEvent) -> Told {
         TaskEvent::MessageDead(e) => {
             (e.no, Told::new("dead").text(&e.reason).refused(code_of(&e.reason)))
         }
-        TaskEvent::MessageRequeued(e) => (e.no, Told::new("waits once more").text(&e.because)),
+        TaskEvent::MessageRequeued(e) => {
+            let to = e.to.as_ref().map(|to| format!(", for {to}")).unwrap_or_default();
+            (e.no, Told::new(format!("waits once more{to}")).text(&e.because))
+        }
         _ => unreachable!("of_task() sends only messages here"),
     };
     Told { message: Some(no), ..told }
@@ -341,6 +355,13 @@ fn of_manager(event: &TaskEvent) -> Told {
         }
         TaskEvent::FinishTold(e) => {
             Told::new(format!("{} told that it is finished", e.name)).text(&e.text)
+        }
+        TaskEvent::FinishAllowed(e) => {
+            let lines: Vec<String> = e.blockers.iter().map(|blocker| blocker.line()).collect();
+            let codes: Vec<&str> = e.blockers.iter().map(|blocker| blocker.code()).collect();
+            Told::new(format!("finish allowed in spite of: {}", codes.join(", ")))
+                .text(lines.join("\n"))
+                .by(&e.by)
         }
         TaskEvent::FinishRefused(e) => {
             let codes: Vec<&str> = e.blockers.iter().map(|blocker| blocker.code()).collect();

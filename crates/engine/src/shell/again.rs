@@ -6,13 +6,17 @@ use provost_api::{ApiError, Code};
 use provost_core::{
     ids::{SessionId, StandingId},
     session::Spec,
-    task::{Event, Role, TaskSpec, Template},
+    task::{Command, Event, Role, TaskSpec, Template},
 };
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::{handle::Ask, owner::Owner, tasks::TaskAsk};
-use crate::{board::Turn, stream};
+use super::{
+    handle::Ask,
+    owner::Owner,
+    tasks::{self, By, TaskAsk},
+};
+use crate::{board::Turn, stream, task_card};
 
 /// Parts of a spec that are made anew each time, from the daemon's environment or by looking around.
 const MADE_ANEW: [&str; 1] = ["warnings"];
@@ -25,6 +29,9 @@ impl Owner {
         ask: &Ask,
         reply: String,
     ) -> Result<String, ApiError> {
+        if let Ask::Task(TaskAsk::Do { command, by, .. }) = ask {
+            return self.same_deed(turn, (by, command), &reply);
+        }
         let told: Value = serde_json::from_str(&reply).unwrap_or_default();
         let before = told["id"].as_str().or_else(|| told["session"]["id"].as_str());
         if let Ask::Open { id, spec, .. } = ask {
@@ -51,6 +58,37 @@ impl Owner {
             }
             Some(_) | None => Ok(reply),
         }
+    }
+
+    /// Returns the reply to a change of a task that was made before, with what it changed as that is now.
+    fn same_deed(
+        &self,
+        turn: &Turn<'_>,
+        (by, command): (&By, &Command),
+        kept: &str,
+    ) -> Result<String, ApiError> {
+        let kept: Kept = serde_json::from_str(kept)
+            .map_err(|why| ApiError::new(Code::Internal, format!("a stored reply: {why}")))?;
+        if kept.digest != digest(command) {
+            return Err(used_before("another change of this task"));
+        }
+        let mut reply = kept.reply;
+        let id = reply["task"]["id"].as_str().and_then(|id| id.parse::<StandingId>().ok());
+        let Some(task) = id.and_then(|id| turn.task(id)) else { return Ok(reply.to_string()) };
+        // With a message only the head of its task is told.
+        let whole = reply["task"].get("members").is_some();
+        reply["task"] = match (whole, tasks::member_of(turn, task.id, by)) {
+            (true, Ok(who)) => json!(self.row_in(turn, task.id, &who)?),
+            (_, _) => json!(task_card::head(task)),
+        };
+        let number = |row: &Value| row["no"].as_u64().and_then(|no| u32::try_from(no).ok());
+        if let Some(message) = number(&reply["message"]).and_then(|no| task.message(no)) {
+            reply["message"] = json!(task_card::message(message));
+        }
+        if let Some(criterion) = number(&reply["criterion"]).and_then(|no| task.criterion(no)) {
+            reply["criterion"] = json!(task_card::criterion(task, criterion));
+        }
+        Ok(reply.to_string())
     }
 
     /// Names the parts of a spec that differ from what a session was opened with. None if that session
@@ -100,6 +138,35 @@ impl Owner {
         let records = self.ledger.read_stream(&stream, 0).ok()?;
         stream::fold(&stream, None, &records).ok().map(|session| session.spec)
     }
+}
+
+/// A reply to a change of a task, with what was asked.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    /// Tells the command from others.
+    digest: String,
+    reply: Value,
+}
+
+/// Returns what is kept under the key of a change.
+pub(super) fn kept(ask: &Ask, reply: &str) -> String {
+    let Ask::Task(TaskAsk::Do { command, .. }) = ask else { return reply.to_owned() };
+    let reply = serde_json::from_str(reply).unwrap_or_default();
+    json!(Kept { digest: digest(command), reply }).to_string()
+}
+
+/// Whether what is kept under a key answers a change. A message that differs is compared by its task, which knows all
+/// that was sent under the key.
+pub(super) fn is_answered_by(ask: &Ask, kept: &str) -> bool {
+    let Ask::Task(TaskAsk::Do { command, .. }) = ask else { return true };
+    let same = serde_json::from_str::<Kept>(kept).is_ok_and(|kept| kept.digest == digest(command));
+    same || command.message_key().is_none()
+}
+
+/// Tells a command from others.
+fn digest(command: &Command) -> String {
+    let command = serde_json::to_string(command).unwrap_or_default();
+    blake3::hash(command.as_bytes()).to_hex()[..32].to_owned()
 }
 
 /// What a task is opened with, as far as it tells one from another.

@@ -28,6 +28,7 @@ use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 
 use super::{
+    again,
     answer::{
         adopted_already, refused, refused_there, report_reply, run_refused, run_reply,
         session_reply, unrecordable, unwritten,
@@ -540,12 +541,15 @@ impl Owner {
         for one in changes {
             let key = self.whole_key(one);
             let known = key.as_ref().and_then(|key| self.replied(key, &keys));
+            // Under one key a message is one, whatever it says: the task itself compares them.
+            let known = known.filter(|reply| again::is_answered_by(&one.ask, reply));
             let reply = match known {
                 Some(reply) => self.same_change(&turn, &one.ask, reply),
                 None => self.change(&mut turn, &one.ask, &one.actor).inspect(|reply| {
                     if let Some(key) = &key {
-                        keys.insert(key.clone(), reply.clone());
-                        turn.remember(key.clone(), reply.clone());
+                        let kept = again::kept(&one.ask, reply);
+                        keys.insert(key.clone(), kept.clone());
+                        turn.remember(key.clone(), kept);
                     }
                 }),
             };

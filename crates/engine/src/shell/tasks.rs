@@ -11,9 +11,10 @@ use provost_core::{
     ids::{LaunchId, SessionId, StandingId},
     session::{Session, SessionOpened, Spec},
     task::{
-        Actor, Caller, Command, Event, Labels, Member, MessageOffered, Needs, Post, Rejected, Role,
-        Task, TaskSpec, Template, Told, not_finished,
+        Actor, Awaited, Caller, Command, Event, Labels, Member, MessageOffered, Needs, Post,
+        Rejected, Role, Task, TaskSpec, Template, Told, not_finished,
     },
+    wait::WaitStatus,
 };
 use provost_ledger::{By as FoundBy, ReadLedger, Sought};
 use serde::{Deserialize, Serialize};
@@ -136,6 +137,12 @@ pub enum TaskAsk {
         task: String,
         by: By,
     },
+    /// Whether something that somebody waits for has happened, or can no longer happen.
+    Wait {
+        task: String,
+        by: By,
+        awaited: Awaited,
+    },
     /// What a member is handed, or all of them, with the heartbeats of the task.
     Handoff {
         task: String,
@@ -159,6 +166,7 @@ impl TaskAsk {
             TaskAsk::Row { .. }
             | TaskAsk::Messages { .. }
             | TaskAsk::Cycle { .. }
+            | TaskAsk::Wait { .. }
             | TaskAsk::Handoff { .. }
             | TaskAsk::List { .. }
             | TaskAsk::Bound => true,
@@ -172,6 +180,7 @@ impl TaskAsk {
             | TaskAsk::Row { task, by }
             | TaskAsk::Messages { task, by }
             | TaskAsk::Cycle { task, by }
+            | TaskAsk::Wait { task, by, .. }
             | TaskAsk::Handoff { task, by, .. } => Some((task, by)),
             TaskAsk::Open { .. } | TaskAsk::Pair { .. } | TaskAsk::List { .. } | TaskAsk::Bound => {
                 None
@@ -321,6 +330,17 @@ impl Owner {
                 let look = |session| owner.board.session(session);
                 Ok(json!({"ok": true, "cycle": task_look::look(task, &seen, &owner.caller, look)}))
             }),
+            TaskAsk::Wait { task, by, awaited } => self.with_task((task, by), |task, _| {
+                Ok(match task.wait_status(*awaited) {
+                    WaitStatus::Pending => json!({"ok": true, "status": "pending"}),
+                    WaitStatus::Done(result) => {
+                        json!({"ok": true, "status": "done", "done": result})
+                    }
+                    WaitStatus::Impossible(reason) => {
+                        json!({"ok": true, "status": "impossible", "reason": reason})
+                    }
+                })
+            }),
             TaskAsk::Handoff { task, by, member } => self.with_task((task, by), |task, owner| {
                 handed(task, member.as_deref(), &owner.caller)
             }),
@@ -423,6 +443,7 @@ impl Owner {
             TaskAsk::Row { .. }
             | TaskAsk::Messages { .. }
             | TaskAsk::Cycle { .. }
+            | TaskAsk::Wait { .. }
             | TaskAsk::Handoff { .. }
             | TaskAsk::List { .. }
             | TaskAsk::Bound => {
@@ -451,7 +472,7 @@ impl Owner {
     }
 
     /// Shows a task to who asks, as it would be after the decisions so far.
-    fn row_in(
+    pub(super) fn row_in(
         &self,
         turn: &Turn<'_>,
         id: StandingId,
@@ -563,6 +584,11 @@ impl Owner {
             }
             None => json!({"ok": true, "task": self.row_in(turn, id, who)?}),
         };
+        if let Command::Check { what } = command
+            && let Some(pending) = task.pending_check(what)
+        {
+            reply["check"] = json!(pending.no);
+        }
         if let Some(until) = self.lease_until(Some(task), command) {
             reply["lease_until"] = json!(until);
         }
@@ -696,7 +722,7 @@ fn offered(
 }
 
 /// Gives who asks, as the task knows it.
-fn member_of(turn: &Turn<'_>, id: StandingId, by: &By) -> Result<Actor, ApiError> {
+pub(super) fn member_of(turn: &Turn<'_>, id: StandingId, by: &By) -> Result<Actor, ApiError> {
     match by {
         By::Operator => Ok(Actor::Operator),
         By::As(name) if name == "operator" => Ok(Actor::Operator),
@@ -832,6 +858,9 @@ fn code(why: &Rejected) -> Code {
         | Rejected::Proposed(_)
         | Rejected::NotBoth
         | Rejected::OwnProposal
+        | Rejected::OperatorAllows(_)
+        | Rejected::MessagesOpen { .. }
+        | Rejected::OwnSuccessor(_)
         | Rejected::BeingAudited
         | Rejected::NotPaused
         | Rejected::NoSession(_)

@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Code, EventRow};
+use provost_api::{ApiError, Code};
 use provost_core::{
-    task::{self, Blocker, CheckOwed, Checked, Command, Purpose},
+    task::{self, Awaited, Checked, Command, WaitResult},
     verdict::{CheckEnd, Receipt},
+    wait::WaitStatus,
 };
 use provost_holder::spec::MARK;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{change::KeyArgs, tasking::Meant};
@@ -17,7 +18,7 @@ use crate::{
     cli::Outcome,
     context::Context,
     error::usage,
-    follow::{self, Follow, Of},
+    follow::{self, Of},
     target,
     ui::{Tone, clean, clean_block},
 };
@@ -40,21 +41,23 @@ pub(crate) fn finish(
     if !args.wait {
         return meant.change(context, command, key);
     }
-    let mut asked = Asked::ask(context, meant, command, key)?;
-    while asked.reply["task"]["terminal"] != true {
-        let event = asked.events.next()?;
-        match event.kind.as_str() {
-            "task.finish_refused" => {
-                return Err(not_finished(&event, &meant.show_command(&asked.id)).into());
+    let asked = Asked::ask(context, meant, command, key)?;
+    // Without an audit it is known at once.
+    if let Some(no) = number(&asked.reply, "audit") {
+        match asked.wait(context, meant, Awaited::Audit(no)) {
+            Ok(WaitResult::Refused { blockers }) => {
+                let error = ApiError::new(Code::Refused, task::not_finished(&blockers));
+                return Err(error.next(meant.show_command(&asked.id)).into());
             }
-            "task.phase_changed" => {
-                asked.reply = meant.get(context, &target::task(&asked.id))?;
-            }
-            _ => {}
+            // That it is over otherwise is in its row.
+            Ok(WaitResult::Finished | WaitResult::Checked { .. }) => {}
+            Err(error) if error.code == Code::Failed => {}
+            Err(error) => return Err(error.into()),
         }
     }
-    let done = asked.reply["task"]["state"] == "done";
-    meant.show(context, asked.reply)?;
+    let reply: Value = meant.get(context, &target::task(&asked.id))?;
+    let done = reply["task"]["state"] == "done";
+    meant.show(context, reply)?;
     Ok(ExitCode::from(u8::from(!done)))
 }
 
@@ -65,41 +68,34 @@ pub(crate) fn check(
     what: Checked,
     (key, args): (&KeyArgs, &WaitArgs),
 ) -> Outcome {
-    let command = Command::Check { what: what.clone() };
+    let command = Command::Check { what };
     if !args.wait {
         return meant.change(context, &command, key);
     }
-    let mut asked = Asked::ask(context, meant, &command, key)?;
-    let mut wanted = None;
-    loop {
-        let event = asked.events.next()?;
-        match event.kind.as_str() {
-            "task.check_wanted" => {
-                let owed: CheckOwed = field(&event, "check")?;
-                wanted = wanted.or_else(|| is_for(&owed.purpose, &what).then_some(owed.no));
-            }
-            "task.check_done" if wanted.is_some_and(|no| event.data["no"] == no) => {
-                return checked(
-                    context,
-                    &field(&event, "receipt")?,
-                    &meant.show_command(&asked.id),
-                );
-            }
-            _ => {}
+    let asked = Asked::ask(context, meant, &command, key)?;
+    let no = number(&asked.reply, "check").ok_or_else(|| {
+        ApiError::new(Code::Internal, "the answer does not name the check")
+            .next(meant.show_command(&asked.id))
+    })?;
+    match asked.wait(context, meant, Awaited::Check(no))? {
+        WaitResult::Checked { receipt } => {
+            checked(context, &receipt, &meant.show_command(&asked.id))
+        }
+        WaitResult::Finished | WaitResult::Refused { .. } => {
+            Err(ApiError::new(Code::Internal, "a finish answers no check").into())
         }
     }
 }
 
-/// Something that was asked of a task, and what happens to it from then on.
-struct Asked<'a> {
+/// Something that was asked of a task.
+struct Asked {
     id: String,
     reply: Value,
-    events: Follow<'a>,
 }
 
-impl<'a> Asked<'a> {
+impl Asked {
     fn ask(
-        context: &'a Context,
+        context: &Context,
         meant: Meant<'_>,
         command: &Command,
         key: &KeyArgs,
@@ -110,34 +106,54 @@ impl<'a> Asked<'a> {
             return Err(usage(message.to_owned()));
         }
         let id = meant.find(context)?.id;
-        let since = follow::newest(context)?;
         let reply = meant.tell(context, command, &key.get(context))?;
-        let events = Follow::new(context, Of::Task(id.clone()), Some(since));
-        Ok(Asked { id, reply, events })
+        Ok(Asked { id, reply })
+    }
+
+    /// Waits until it happened, whoever asked for it first; what can no longer happen is an error.
+    fn wait(
+        &self,
+        context: &Context,
+        meant: Meant<'_>,
+        awaited: Awaited,
+    ) -> Result<WaitResult, ApiError> {
+        let (name, no) = match awaited {
+            Awaited::Check(no) => ("check", no),
+            Awaited::Audit(no) => ("audit", no),
+        };
+        let path = target::task_action(&self.id, "wait");
+        let path = target::query(&path, &[(name, Some(no.to_string()))]);
+        let ended = follow::until(context, Of::Task(self.id.clone()), || {
+            meant.get::<WaitReply>(context, &path).map(WaitReply::status)
+        })?;
+        ended.map_err(|why| {
+            ApiError::new(Code::Failed, format!("{name} {no} has no result: {why}"))
+                .next(meant.show_command(&self.id))
+        })
     }
 }
 
-fn field<T: DeserializeOwned>(event: &EventRow, name: &str) -> Result<T, ApiError> {
-    serde_json::from_value(event.data[name].clone()).map_err(|why| {
-        ApiError::new(Code::Internal, format!("the event {} cannot be read: {why}", event.seq))
-            .next("provost daemon status")
-    })
+/// What the daemon answers to who waits.
+#[derive(Debug, Deserialize)]
+struct WaitReply {
+    #[serde(default)]
+    done: Option<WaitResult>,
+    #[serde(default)]
+    reason: Option<String>,
 }
 
-fn is_for(purpose: &Purpose, what: &Checked) -> bool {
-    match (purpose, what) {
-        (Purpose::Criterion(no), Checked::Criterion(wanted)) => no == wanted,
-        (
-            Purpose::Evidence { name, .. },
-            Checked::Evidence(wanted) | Checked::Pictures { evidence: wanted, .. },
-        ) => name == wanted,
-        (Purpose::Criterion(_) | Purpose::Evidence { .. } | Purpose::Audit(_), _) => false,
+impl WaitReply {
+    fn status(self) -> WaitStatus<WaitResult> {
+        match (self.done, self.reason) {
+            (Some(result), _) => WaitStatus::Done(result),
+            (None, Some(reason)) => WaitStatus::Impossible(reason),
+            (None, None) => WaitStatus::Pending,
+        }
     }
 }
 
-fn not_finished(event: &EventRow, next: &str) -> ApiError {
-    let blockers: Vec<Blocker> = field(event, "blockers").unwrap_or_default();
-    ApiError::new(Code::Refused, task::not_finished(&blockers)).next(next)
+fn number(reply: &Value, name: &str) -> Option<u32> {
+    reply[name].as_u64().and_then(|no| u32::try_from(no).ok())
 }
 
 fn checked(context: &Context, receipt: &Receipt, next: &str) -> Outcome {

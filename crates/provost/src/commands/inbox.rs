@@ -128,7 +128,7 @@ struct ReleaseArgs {
     because: String,
 }
 
-/// Call off a message that nobody has taken
+/// Call off a message that nobody has, also one that expired or is dead
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox cancel 3 --task limits --because 'sent too early'"
@@ -145,14 +145,17 @@ struct SortArgs {
     key: KeyArgs,
 }
 
-/// Offer a dead or expired message again
+/// Offer a dead or expired message again, to another member with --to
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost inbox requeue 3 --task limits --because 'hand is back'"
+    after_help = "Examples:\n  provost inbox requeue 3 --task limits --because 'hand is back'\n  provost inbox requeue 3 --to hand-2 --task limits --because 'hand has left'"
 )]
 struct RequeueArgs {
     #[command(flatten)]
     rest: SortArgs,
+    /// The member that it is for from now on [default: the same]
+    #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
+    to: Option<String>,
 }
 
 /// Lay a message aside as dead: nobody is offered it any more
@@ -188,7 +191,12 @@ pub(crate) fn run(context: &Context, args: &InboxArgs) -> Outcome {
             sort(context, args, |no, because| Command::CancelMessage { no, because })
         }
         What::Requeue(args) => {
-            sort(context, &args.rest, |no, because| Command::Requeue { no, because })
+            let to = args.to.as_ref();
+            sort(context, &args.rest, |no, because| Command::Requeue {
+                no,
+                because,
+                to: to.cloned(),
+            })
         }
         What::Bury(args) => sort(context, &args.rest, |no, reason| Command::Bury { no, reason }),
     }

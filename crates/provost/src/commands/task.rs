@@ -187,7 +187,9 @@ impl LabelFlags {
 
 /// Let a member go
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost task retire limits hand --because 'its part is done'")]
+#[command(
+    after_help = "Examples:\n  provost task retire limits hand --because 'its part is done'\n  provost task retire limits hand --to hand-2 --because 'its part is done'"
+)]
 struct RetireArgs {
     /// The task: its id, the beginning or end of it, or its name
     #[arg(value_parser = input::parse_name)]
@@ -198,6 +200,12 @@ struct RetireArgs {
     /// Why
     #[arg(long)]
     because: String,
+    /// Give its open messages to this member
+    #[arg(long, value_name = "MEMBER", value_parser = label, conflicts_with = "dead_letter")]
+    to: Option<String>,
+    /// Dead-letter its open messages; senders and managers are told
+    #[arg(long)]
+    dead_letter: bool,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -364,8 +372,13 @@ pub(crate) fn run(context: &Context, args: &TaskArgs) -> Outcome {
         What::Show(args) => show(context, args.task.meant()),
         What::Bind(args) => bind(context, args),
         What::Retire(args) => {
-            let (name, because) = (args.name.clone(), args.because.clone());
-            Meant::named(&args.task).change(context, &Command::Retire { name, because }, &args.key)
+            let command = Command::Retire {
+                name: args.name.clone(),
+                because: args.because.clone(),
+                to: args.to.clone(),
+                dead_letter: args.dead_letter,
+            };
+            Meant::named(&args.task).change(context, &command, &args.key)
         }
         What::Rotate(args) => rotate(context, args),
         What::Label(args) => {

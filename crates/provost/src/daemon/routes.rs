@@ -131,6 +131,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/tasks/{id}", get(tasks::row))
         .route("/v1/tasks/{id}/messages", get(tasks::messages))
         .route("/v1/tasks/{id}/cycle", get(tasks::cycle))
+        .route("/v1/tasks/{id}/wait", get(tasks::wait))
         .route("/v1/tasks/{id}/handoff", get(tasks::handoff))
         .route("/v1/tasks/{id}/do", post(tasks::act))
         .route("/v1/tasks/{id}/next", post(tasks::next))

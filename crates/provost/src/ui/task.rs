@@ -140,6 +140,9 @@ pub(crate) fn task_card(
     if let Some(newest) = row.moves.last() {
         card.text("move", &format!("{}: {} ({})", newest.kind, newest.because, newest.by));
     }
+    for blocker in &row.allowed {
+        card.text("allowed", &format!("{}: {}", blocker.code, blocker.text));
+    }
     for blocker in &row.blockers {
         card.text("open", &format!("{}: {}", blocker.code, blocker.text));
         if let Some(printed) = &blocker.printed {

@@ -3,7 +3,7 @@
 use provost_core::{
     ids::{SessionId, StandingId},
     session::EffectKey,
-    task::{Actor, Around, Caller, Command, Event, Task},
+    task::{Actor, Around, Awaited, Caller, Command, Event, Rejected, Task},
     time::Moment,
 };
 use provost_engine::{
@@ -30,7 +30,12 @@ pub(crate) struct AskedTask {
 pub(crate) enum Reply {
     Refused,
     Done,
-    Offered { no: u32, lease: u32 },
+    Offered {
+        no: u32,
+        lease: u32,
+    },
+    /// What comes of it later, by its number.
+    Begun(Awaited),
 }
 
 #[derive(Debug)]
@@ -84,6 +89,10 @@ impl Engine {
         let asked = (&ask.by, &ask.command);
         let reply = match turn.command_task(ask.task, asked, ask.by.name()) {
             None => Reply::Refused,
+            // Who asks for a check that runs already waits for that one.
+            Some(Err(Rejected::Nothing)) if running(before.as_ref(), &ask.command).is_some() => {
+                running(before.as_ref(), &ask.command).map_or(Reply::Refused, Reply::Begun)
+            }
             Some(Err(_)) => {
                 let after = turn.task(ask.task);
                 a_refusal_leaves_no_trace(before.as_ref(), after)?;
@@ -92,7 +101,7 @@ impl Engine {
             Some(Ok((_, events))) => {
                 who_takes_has_the_lease(&ask.command, &events)?;
                 what_is_blocked_is_not_sent(&ask.command, &events)?;
-                let reply = events.iter().find_map(offered).unwrap_or(Reply::Done);
+                let reply = events.iter().find_map(replied).unwrap_or(Reply::Done);
                 let text = serde_json::to_string(&reply).map_err(|why| why.to_string())?;
                 turn.remember(ask.key.clone(), text);
                 reply
@@ -126,6 +135,7 @@ impl Engine {
             Event::decode(&record.kind, record.v, &record.data).map_err(|e| e.to_string())?;
         self.note(|| format!("{:>8} task {event:?}", now.mono_ms));
         self.coverage.visit_task(&event);
+        self.task_events.push((record.seq, id));
         let at = stream::to_core(record.at);
         if let Event::TaskOpened(opened) = &event {
             let task = Task::open(id, at, opened);
@@ -143,6 +153,18 @@ impl Engine {
         shadow.task.evolve(at, &event);
         shadow.version = record.version;
         shadow.watch.after(&event, &shadow.task)
+    }
+
+    /// Whether something that somebody waits for may still happen, by what was seen of the task.
+    pub(crate) fn is_pending(&self, id: StandingId, awaited: Awaited) -> bool {
+        let shadow = self.task_shadows.get(&id);
+        shadow.is_some_and(|shadow| shadow.watch.is_pending(awaited))
+    }
+
+    /// Returns the first event of a task behind this one.
+    pub(crate) fn task_event_after(&self, id: StandingId, seq: u64) -> Option<u64> {
+        let mut events = self.task_events.iter();
+        events.find(|(at, task)| *at > seq && *task == id).map(|(at, _)| *at)
     }
 
     /// Judges the tasks that changed, or whose members did: nothing more follows of them now.
@@ -193,9 +215,18 @@ pub(crate) fn sessions(task: &Task) -> Vec<SessionId> {
     bound.filter_map(|member| member.session).collect()
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else offers anything")]
-fn offered(event: &Event) -> Option<Reply> {
+/// Returns the check that runs for what somebody asks to have checked.
+fn running(task: Option<&Task>, command: &Command) -> Option<Awaited> {
+    let Command::Check { what } = command else { return None };
+    task?.pending_check(what).map(|owed| Awaited::Check(owed.no))
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is answered with a number")]
+fn replied(event: &Event) -> Option<Reply> {
     match event {
+        Event::CheckWanted(e) => Some(Reply::Begun(Awaited::Check(e.check.no))),
+        Event::CheckJoined(e) => Some(Reply::Begun(Awaited::Check(e.no))),
+        Event::FinishAsked(e) => Some(Reply::Begun(Awaited::Audit(e.no))),
         Event::MessageOffered(e) => Some(Reply::Offered { no: e.no, lease: e.lease.no }),
         _ => None,
     }

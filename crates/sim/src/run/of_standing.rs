@@ -4,11 +4,12 @@ use provost_core::{
     ids::{SessionId, StandingId},
     session::again,
     task::{
-        Actor, Address, Attack, Channel, Checked, Command, Config, CriterionState, Effect,
-        Evidence, Judgement, Kind, Message, Mode, MoveKind, Needs, Post, Priority, Proof, Role,
-        Shown, Standing, Task,
+        Actor, Address, Allowance, Attack, Channel, Checked, Command, Config, CriterionState,
+        Effect, Evidence, Judgement, Kind, Message, Mode, MoveKind, Needs, Post, Priority, Proof,
+        Role, Shown, Standing, Task,
     },
     verdict::{CheckEnd, Receipt},
+    wait::{Wait, WaitStatus},
 };
 
 use super::Sim;
@@ -16,7 +17,7 @@ use crate::{
     engine::{AskedTask, CrashPoint, Input, Reply, Source, TaskKey},
     laws::Broken,
     screen::SAID,
-    standing::{self, Holds, Taker, TaskDeed},
+    standing::{self, Holds, Taker, TaskDeed, Waiter},
 };
 
 /// A text that is long enough to say something.
@@ -123,6 +124,12 @@ impl Sim {
     /// Those who asked hear what came of it. Each message is handled by one of them, at most.
     pub(super) fn hear_replies(&mut self) -> Result<(), Broken> {
         for (key, reply) in std::mem::take(&mut self.engine.replies) {
+            if let (Reply::Begun(awaited), Some(task)) = (reply, self.waited_asks.remove(&key)) {
+                let waiter = Waiter { task, awaited, wait: None, answered: false };
+                // Some ask once more under the same key, and get the same answer.
+                self.waiters.extend(vec![waiter; 1 + usize::from(self.rng.percent(30))]);
+                continue;
+            }
             let Some(taker) = self.takers.iter_mut().find(|one| one.asked.as_ref() == Some(&key))
             else {
                 continue;
@@ -142,6 +149,47 @@ impl Sim {
             };
         }
         Ok(())
+    }
+
+    // Who waits.
+
+    /// Returns those who have something to do: to begin, to judge the state, or to hear an event.
+    pub(super) fn busy_waiters(&self) -> Vec<usize> {
+        let busy = |waiter: &Waiter| match &waiter.wait {
+            _ if waiter.answered => false,
+            None => true,
+            Some(wait) => {
+                wait.is_due() || self.engine.task_event_after(waiter.task, wait.since()).is_some()
+            }
+        };
+        let waiters = self.waiters.iter().enumerate().filter(|(_, waiter)| busy(waiter));
+        waiters.map(|(at, _)| at).collect()
+    }
+
+    /// A waiter does its next step, as the command line's wait does it.
+    pub(super) fn wait_on(&mut self, at: usize) {
+        let waiter = &mut self.waiters[at];
+        let Some(wait) = &mut waiter.wait else {
+            waiter.wait = Some(Wait::begin(self.engine.events));
+            return;
+        };
+        if wait.is_due() {
+            let task = self.engine.task(waiter.task);
+            let status = task.map(|task| task.wait_status(waiter.awaited));
+            waiter.answered = !matches!(status, Some(WaitStatus::Pending));
+            wait.looked();
+        } else if let Some(seq) = self.engine.task_event_after(waiter.task, wait.since()) {
+            wait.hear(seq);
+        }
+    }
+
+    /// Whoever waits is answered once it happened, became impossible or is over.
+    pub(super) fn waits_were_answered(&self) -> Result<(), Broken> {
+        let mut open = self.waiters.iter().filter(|waiter| !waiter.answered);
+        match open.find(|waiter| !self.engine.is_pending(waiter.task, waiter.awaited)) {
+            Some(waiter) => Err(format!("whoever waits for {:?} waits for ever", waiter.awaited)),
+            None => Ok(()),
+        }
     }
 
     // What tasks owe.
@@ -208,7 +256,11 @@ impl Sim {
         if self.faults.repeats && self.rng.percent(10) {
             self.ask_task(id, by.clone(), command.clone());
         }
-        self.ask_task(id, by, command);
+        let waits = matches!(command, Command::Check { .. } | Command::Finish { .. });
+        let key = self.ask_task(id, by, command);
+        if waits {
+            self.waited_asks.insert(key, id);
+        }
     }
 
     /// Somebody asks for the messages of a member to whom they are given.
@@ -266,7 +318,8 @@ impl Sim {
                     matches!(one.standing, Standing::Dead { .. } | Standing::Expired)
                 };
                 let no = self.message(task, laid_aside)?;
-                Command::Requeue { no, because }
+                let to = if self.rng.percent(40) { self.somebody(task) } else { None };
+                Command::Requeue { no, because, to }
             }
             TaskDeed::Bury => {
                 let no = self.message(task, |one| !one.standing.is_over())?;
@@ -287,7 +340,10 @@ impl Sim {
             TaskDeed::Bind => return self.bind(task),
             TaskDeed::Retire => {
                 let from = self.somebody(task)?;
-                return Some((Actor::Operator, Command::Retire { name: from, because }));
+                let to = if self.rng.percent(30) { self.somebody(task) } else { None };
+                let dead_letter = self.rng.percent(60);
+                let retire = Command::Retire { name: from, because, to, dead_letter };
+                return Some((Actor::Operator, retire));
             }
             TaskDeed::Rotate => return self.rotate(task),
             TaskDeed::Acknowledge => {
@@ -307,7 +363,11 @@ impl Sim {
             TaskDeed::Pause => Command::Pause { because },
             TaskDeed::GoOn => Command::GoOn,
             TaskDeed::Attack => Command::AttackWork { attack: attack() },
-            TaskDeed::Finish => Command::Finish { because },
+            TaskDeed::Finish => {
+                let lets_pass = steers == Actor::Operator && self.rng.percent(70);
+                let allow = if lets_pass { Allowance::ALL.to_vec() } else { Vec::new() };
+                Command::Finish { because, allow }
+            }
             TaskDeed::Fail => Command::Fail { because },
             TaskDeed::Cancel => Command::Cancel { because },
         };
@@ -353,13 +413,13 @@ impl Sim {
         let message = task.message(no)?;
         let post = Post {
             key: message.key.clone(),
-            correlation: None,
+            correlation: message.correlation.clone(),
             channel: message.channel,
             to: message.to.clone(),
             kind: message.kind,
             text: message.text.clone(),
             priority: message.priority,
-            expires_in_ms: None,
+            expires_in_ms: message.window_ms,
             steer: message.steer,
         };
         Some((message.from.clone(), Command::Post(Box::new(post))))
@@ -468,6 +528,7 @@ impl Sim {
     /// Nothing waits for somebody who asks whenever something does.
     pub(super) fn messages_were_taken(&self) -> Result<(), Broken> {
         self.engine.all_tasks_rest(self.now())?;
+        self.waits_were_answered()?;
         for taker in self.takers.iter().filter(|taker| taker.keen) {
             // What somebody had when its task ended stays with that one; that nothing else is left is a law of the task.
             let goes_on = |task: &&Task| !task.is_paused() && !task.phase.is_over();
@@ -493,6 +554,7 @@ impl Sim {
     }
 
     pub(super) fn tasks_have_ended(&self) -> Result<(), Broken> {
+        self.waits_were_answered()?;
         let mut open = self.engine.standing().filter(|task| !task.is_closed());
         // Nobody cancels anything in a calm story.
         match open.find(|_| !self.faults.calm) {

@@ -143,7 +143,7 @@ fn a_message_that_nobody_ever_handles_is_laid_aside_and_can_be_offered_again() {
     }
     assert_eq!(desk.standing(no).word(), "dead");
     assert_eq!(desk.next("hand"), None);
-    desk.done(&Actor::Operator, Command::Requeue { no, because: A_REASON.to_owned() });
+    desk.done(&Actor::Operator, Command::Requeue { no, because: A_REASON.to_owned(), to: None });
     assert_eq!(desk.handle("hand"), no);
 }
 
@@ -232,7 +232,10 @@ fn who_leaves_leaves_no_message_behind_unseen() {
     let mut desk = Desk::paired();
     let no = desk.post(&member("boss"), "hand", "a");
     let because = A_REASON.to_owned();
-    desk.done(&Actor::Operator, Command::Retire { name: "hand".to_owned(), because });
+    desk.done(
+        &Actor::Operator,
+        Command::Retire { name: "hand".to_owned(), because, to: None, dead_letter: true },
+    );
     assert_eq!(desk.standing(no).word(), "dead");
     let why = Rejected::NoMember { who: "hand".to_owned() };
     assert_eq!(desk.refused(&Actor::Operator, post("hand", "b")), why);
@@ -243,10 +246,15 @@ fn what_was_for_somebody_who_left_does_not_come_back_to_wait_for_nobody() {
     let mut desk = Desk::paired();
     let no = desk.post(&member("boss"), "hand", "a");
     let because = A_REASON.to_owned();
-    let retire = Command::Retire { name: "hand".to_owned(), because: because.clone() };
+    let retire = Command::Retire {
+        name: "hand".to_owned(),
+        because: because.clone(),
+        to: None,
+        dead_letter: true,
+    };
     desk.done(&Actor::Operator, retire);
     let why = Rejected::NoMember { who: "hand".to_owned() };
-    assert_eq!(desk.refused(&Actor::Operator, Command::Requeue { no, because }), why);
+    assert_eq!(desk.refused(&Actor::Operator, Command::Requeue { no, because, to: None }), why);
 }
 
 #[test]
@@ -326,7 +334,7 @@ fn a_lease_from_before_a_message_was_offered_anew_is_nobodys() {
     let (_, old) = desk.take("hand");
     let reason = A_REASON.to_owned();
     desk.done(&member("boss"), Command::Bury { no, reason: reason.clone() });
-    desk.done(&member("boss"), Command::Requeue { no, because: reason });
+    desk.done(&member("boss"), Command::Requeue { no, because: reason, to: None });
     let (_, new) = desk.take("hand");
     assert!(new > old && desk.message(no).redelivered);
     let late = Command::Acknowledge { no, lease: old, note: None };

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use provost_core::{
     task::{
-        Actor, Blocker, Command, Config, Epilogue, Event, Evidence, Judgement, MoveKind, Needs,
-        Phase, Rejected, TaskSpec,
+        Actor, Allowance, Blocker, Command, Config, Epilogue, Event, Evidence, Judgement, MoveKind,
+        Needs, Phase, Rejected, TaskSpec,
     },
     verdict::{CheckEnd, Receipt},
 };
@@ -14,7 +14,8 @@ use super::kit::{A_REASON, Desk, attack, member, task_spec, template};
 use crate::kit::receipt;
 
 fn finish(desk: &mut Desk) -> Vec<&'static str> {
-    let events = desk.done(&member("boss"), Command::Finish { because: A_REASON.to_owned() });
+    let events = desk
+        .done(&member("boss"), Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() });
     match events.first() {
         Some(Event::FinishRefused(refused)) => refused.blockers.iter().map(Blocker::code).collect(),
         _ => Vec::new(),
@@ -29,6 +30,8 @@ fn a_task_with_an_open_criterion_is_not_finished() {
     assert_eq!(desk.task.phase, Phase::Active);
     let because = A_REASON.to_owned();
     desk.done(&Actor::Operator, Command::Judge { no, judgement: Judgement::Defer { because } });
+    assert_eq!(finish(&mut desk), ["nothing_proved"]);
+    desk.prove();
     assert_eq!(finish(&mut desk), Vec::<&str>::new());
     assert_eq!(desk.task.phase.word(), "done");
 }
@@ -44,6 +47,7 @@ fn what_is_only_proposed_is_open_too() {
 #[test]
 fn to_finish_twice_is_to_finish_once() {
     let mut desk = Desk::paired();
+    desk.prove();
     finish(&mut desk);
     let before = desk.events.len();
     finish(&mut desk);
@@ -58,18 +62,19 @@ fn to_stop_is_not_to_be_done() {
     let because = A_REASON.to_owned();
     desk.done(&Actor::Operator, Command::Cancel { because: because.clone() });
     assert_eq!(desk.task.phase.word(), "cancelled");
-    let why = desk.refused(&Actor::Operator, Command::Finish { because });
+    let why = desk.refused(&Actor::Operator, Command::Finish { because, allow: Vec::new() });
     assert_eq!(why, Rejected::Over("cancelled"));
 }
 
 #[test]
 fn d17_a_last_move_is_a_blocker_until_the_task_is_finished() {
     let mut desk = Desk::paired();
+    desk.prove();
     let because = A_REASON.to_owned();
     desk.done(&member("boss"), Command::RecordMove { kind: MoveKind::Stop, because });
-    assert_eq!(desk.task.readiness(), [Blocker::DecidedNotFinished]);
+    assert_eq!(desk.task.readiness(|_| None), [Blocker::DecidedNotFinished]);
     assert_eq!(finish(&mut desk), Vec::<&str>::new());
-    assert_eq!(desk.task.readiness(), []);
+    assert_eq!(desk.task.readiness(|_| None), []);
 }
 
 #[test]
@@ -80,7 +85,7 @@ fn everything_that_the_contract_asks_for_is_done_first() {
     desk.begin_loop(template(2));
     let change = Command::Configure { config: Box::new(config), expected: 0 };
     desk.done(&Actor::Operator, change);
-    let blockers: Vec<&str> = desk.task.blockers().iter().map(Blocker::code).collect();
+    let blockers: Vec<&str> = desk.task.blockers(|_| None).iter().map(Blocker::code).collect();
     let all = [
         "contract_unacknowledged",
         "epilogue_open",
@@ -118,9 +123,9 @@ fn finishing_runs_the_checks_again_on_the_tree_that_is_finished() {
     desk.done(&Actor::Operator, Command::Check { what });
     desk.done(&Actor::Provost, done(1, "test", CheckEnd::Exit(0)));
     let because = A_REASON.to_owned();
-    desk.done(&Actor::Operator, Command::Finish { because: because.clone() });
+    desk.done(&Actor::Operator, Command::Finish { because: because.clone(), allow: Vec::new() });
     assert_eq!(desk.task.effects().len(), 2, "the check of the task, and that of the criterion");
-    let again = Command::Finish { because };
+    let again = Command::Finish { because, allow: Vec::new() };
     assert_eq!(desk.refused(&Actor::Operator, again.clone()), Rejected::BeingAudited);
     desk.done(&Actor::Provost, done(2, "lint", CheckEnd::Exit(0)));
     assert_eq!(desk.task.phase, Phase::Active);
@@ -141,7 +146,10 @@ fn a_check_that_keeps_a_task_from_being_finished_is_told_with_its_end_and_what_i
     let checks = vec!["cargo test".to_owned()];
     let mut desk = Desk::open(TaskSpec { checks, ..task_spec() });
     desk.bind("hand", provost_core::task::Role::Worker, None);
-    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
+    desk.done(
+        &Actor::Operator,
+        Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
+    );
     let long = "many words ".repeat(200);
     let tail = format!("{long}\nsh: 1: cargo: \u{1b}[31mnot \"found\"\n\n");
     let receipt = Receipt { tail, ..receipt("tree", "cargo test", CheckEnd::Exit(127)) };
@@ -175,7 +183,10 @@ fn what_a_loops_evidence_rests_on_is_checked_again_on_the_tree_that_is_finished(
 fn what_becomes_open_during_the_audit_counts() {
     let mut desk = Desk::open(TaskSpec { checks: vec!["lint".to_owned()], ..task_spec() });
     desk.bind("hand", provost_core::task::Role::Worker, None);
-    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
+    desk.done(
+        &Actor::Operator,
+        Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
+    );
     desk.criterion(Needs::Asserted);
     let receipt = Box::new(receipt("tree", "lint", CheckEnd::Exit(0)));
     desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt, compared: None });
@@ -205,16 +216,17 @@ fn a_satisfied_criterion_can_be_doubted() {
 }
 
 #[test]
-fn what_somebody_has_when_a_task_ends_is_not_called_off() {
+fn what_somebody_has_when_a_task_ends_is_settled() {
     let mut desk = Desk::paired();
     let accepted = desk.post(&member("boss"), "hand", "a");
     desk.take("hand");
     let offered = desk.post(&member("boss"), "hand", "b");
     desk.next("hand").expect("it waits");
-    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
+    let allow = Allowance::ALL.to_vec();
+    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned(), allow });
     assert_eq!(
         (desk.standing(accepted).word(), desk.standing(offered).word()),
-        ("accepted", "cancelled")
+        ("cancelled", "cancelled")
     );
     assert_eq!(desk.task.deadline(), None);
     assert!(desk.task.is_closed());
@@ -229,7 +241,8 @@ fn a_manager_that_has_more_done_did_not_decide_to_stop() {
         desk.done(&member("boss"), move_(MoveKind::Stop));
         desk.done(&member("hand"), super::kit::post("boss", "of another"));
         desk.done(&member("boss"), super::kit::post("operator", "told"));
-        let decided = |desk: &Desk| desk.task.readiness().contains(&Blocker::DecidedNotFinished);
+        let decided =
+            |desk: &Desk| desk.task.readiness(|_| None).contains(&Blocker::DecidedNotFinished);
         assert!(decided(&desk), "that has nothing more done");
         desk.done(&member("boss"), goes_on);
         assert!(!decided(&desk));

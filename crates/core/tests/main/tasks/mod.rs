@@ -20,6 +20,8 @@ mod reaching;
 mod recipes;
 mod roles;
 mod templates;
+mod undelivered;
+mod waits;
 mod waking;
 mod whose_loop;
 mod words;

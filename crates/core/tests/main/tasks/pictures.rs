@@ -156,11 +156,17 @@ fn a_criterion_that_needs_pictures_takes_no_word_and_is_looked_at_again_at_the_e
     desk.done(&member("boss"), Command::Check { what: Checked::Criterion(no) });
     desk.done(&Actor::Provost, done(&desk, Ok(measured(0, 100))));
     assert_eq!(desk.task.criteria[0].state.word(), "satisfied");
-    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
+    desk.done(
+        &Actor::Operator,
+        Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
+    );
     assert_eq!(desk.task.checks.len(), 1, "the audit compares them, too");
     desk.done(&Actor::Provost, done(&desk, Ok(measured(5, 100))));
     assert_eq!(desk.task.phase, Phase::Active);
-    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
+    desk.done(
+        &Actor::Operator,
+        Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
+    );
     desk.done(&Actor::Provost, done(&desk, Ok(measured(0, 100))));
     assert_eq!(desk.task.phase.word(), "done");
 }
@@ -184,7 +190,7 @@ fn what_a_loop_compares_is_compared_again_at_the_end() {
         let mut desk = looping(own);
         desk.done(&member("hand"), asks(files("design/a.png", "shots/a.png")));
         desk.done(&Actor::Provost, done(&desk, Ok(measured(0, 100))));
-        let finish = Command::Finish { because: A_REASON.to_owned() };
+        let finish = Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() };
         desk.done(&Actor::Operator, finish.clone());
         assert_eq!(desk.task.checks.len(), 1, "the audit compares them");
         desk.done(&Actor::Provost, done(&desk, Ok(measured(50, 100))));

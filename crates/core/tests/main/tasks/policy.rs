@@ -415,7 +415,11 @@ fn let_happen(desk: &mut Desk, what: &Happens, step: usize) {
         Happens::Retired => {
             if step.is_multiple_of(7) {
                 let name = "hand".to_owned();
-                tried(desk, &Actor::Operator, Command::Retire { name, because });
+                tried(
+                    desk,
+                    &Actor::Operator,
+                    Command::Retire { name, because, to: None, dead_letter: true },
+                );
             }
         }
     }

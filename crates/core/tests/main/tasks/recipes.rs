@@ -97,9 +97,12 @@ fn a_strict_manager_acts_only_under_a_move_and_a_light_one_at_once() {
         desk.done(&member("boss"), Command::AcknowledgeContract { revision: 0 });
         let second = desk.does(&member("boss"), post("hand", "a"));
         assert_eq!(second.is_err(), name == "strict", "{name}");
-        let why = desk.refused(&member("hand"), Command::Finish { because: A_REASON.to_owned() });
+        let why = desk.refused(
+            &member("hand"),
+            Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
+        );
         assert!(matches!(why, Rejected::NotForRole { .. }));
-        let blockers = desk.task.blockers();
+        let blockers = desk.task.blockers(|_| None);
         assert_eq!(blockers.contains(&Blocker::NotAttacked), name == "strict");
         desk.done(&Actor::Operator, Command::Cancel { because: A_REASON.to_owned() });
     }

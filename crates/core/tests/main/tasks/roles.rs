@@ -27,11 +27,19 @@ fn d14_d22_a_worker_ends_nothing_and_judges_nothing() {
         (Command::StopLoop { because: because() }, Action::Loop),
         (Command::BeginLoop { template: Box::new(template(1)) }, Action::Loop),
         (go_on(2, "k"), Action::Continue),
-        (Command::Finish { because: because() }, Action::End),
+        (Command::Finish { because: because(), allow: Vec::new() }, Action::End),
         (Command::Cancel { because: because() }, Action::End),
         (Command::Fail { because: because() }, Action::End),
         (Command::Pause { because: because() }, Action::End),
-        (Command::Retire { name: "boss".to_owned(), because: because() }, Action::Bind),
+        (
+            Command::Retire {
+                name: "boss".to_owned(),
+                because: because(),
+                to: None,
+                dead_letter: true,
+            },
+            Action::Bind,
+        ),
         (Command::Judge { no, judgement: Judgement::Accept }, Action::Judge),
         (Command::Configure { config: Box::default(), expected: 0 }, Action::Configure),
         (Command::RecordMove { kind: MoveKind::Stop, because: because() }, Action::RecordMove),
@@ -49,7 +57,15 @@ fn whoever_is_not_bound_does_nothing() {
     let mut desk = Desk::paired();
     let why = Rejected::NoMember { who: "stranger".to_owned() };
     assert_eq!(desk.refused(&member("stranger"), post("hand", "a")), why);
-    desk.done(&Actor::Operator, Command::Retire { name: "boss".to_owned(), because: because() });
+    desk.done(
+        &Actor::Operator,
+        Command::Retire {
+            name: "boss".to_owned(),
+            because: because(),
+            to: None,
+            dead_letter: true,
+        },
+    );
     let why = Rejected::NoMember { who: "boss".to_owned() };
     assert_eq!(desk.refused(&member("boss"), post("hand", "a")), why);
 }
@@ -59,7 +75,15 @@ fn a_manager_does_not_write_its_own_contract() {
     let mut desk = Desk::paired();
     for (command, action) in [
         (Command::Configure { config: Box::default(), expected: 0 }, Action::Configure),
-        (Command::Retire { name: "hand".to_owned(), because: because() }, Action::Bind),
+        (
+            Command::Retire {
+                name: "hand".to_owned(),
+                because: because(),
+                to: None,
+                dead_letter: true,
+            },
+            Action::Bind,
+        ),
     ] {
         let why = Rejected::NotForRole { role: Role::Manager, action };
         assert_eq!(desk.refused(&member("boss"), command), why);
@@ -148,9 +172,10 @@ fn every_action_is_open_to_somebody_or_to_the_operator_alone() {
 fn the_end_of_a_task_is_the_last_that_happens_to_it_also_under_a_move() {
     let mut desk = configured(Config { mode: Mode::Strict, ..Config::default() });
     desk.done(&member("boss"), Command::AcknowledgeContract { revision: 1 });
+    desk.prove();
     let record = Command::RecordMove { kind: MoveKind::Stop, because: because() };
     desk.done(&member("boss"), record);
-    let finish = Command::Finish { because: because() };
+    let finish = Command::Finish { because: because(), allow: Vec::new() };
     let events = desk.done(&member("boss"), finish.clone());
     let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
     assert!(ends, "{events:?}");
@@ -172,7 +197,7 @@ fn a_strict_manager_begins_a_loop_without_deciding_to_stop() {
     // A move that was taken back is none.
     desk.done(&member("boss"), record);
     desk.done(&member("boss"), Command::BeginLoop { template: Box::new(template(2)) });
-    let finish = Command::Finish { because: because() };
+    let finish = Command::Finish { because: because(), allow: Vec::new() };
     assert_eq!(desk.refused(&member("boss"), finish), why);
 }
 
@@ -193,7 +218,10 @@ fn a_separate_review_is_the_word_of_somebody_else_than_who_did_or_led_the_work()
     }
     desk.done(&member("eye"), step(Epilogue::SeparateReview));
     let mut desk = Desk::paired();
-    desk.done(&Actor::Operator, Command::Retire { name: "eye".to_owned(), because: because() });
+    desk.done(
+        &Actor::Operator,
+        Command::Retire { name: "eye".to_owned(), because: because(), to: None, dead_letter: true },
+    );
     assert_eq!(
         desk.refused(&member("hand"), step(Epilogue::SeparateReview)).code(),
         "not_for_role"
@@ -219,7 +247,10 @@ fn who_did_the_work_does_not_say_that_it_was_attacked() {
         desk.done(&member(by), shown());
     }
     // Where nobody reviews, a worker tries its own iterations, and never speaks for the whole.
-    desk.done(&Actor::Operator, Command::Retire { name: "eye".to_owned(), because: because() });
+    desk.done(
+        &Actor::Operator,
+        Command::Retire { name: "eye".to_owned(), because: because(), to: None, dead_letter: true },
+    );
     desk.done(&member("hand"), shown());
     assert_eq!(desk.refused(&member("hand"), whole()).code(), "not_for_role");
 }

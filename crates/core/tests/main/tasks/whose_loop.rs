@@ -15,7 +15,7 @@ fn begin() -> Command {
 }
 
 fn finishes(desk: &mut Desk, by: &Actor) -> Vec<&'static str> {
-    let events = desk.done(by, Command::Finish { because: A_REASON.to_owned() });
+    let events = desk.done(by, Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() });
     match events.first() {
         Some(Event::FinishRefused(refused)) => refused.blockers.iter().map(Blocker::code).collect(),
         _ => Vec::new(),
@@ -25,6 +25,7 @@ fn finishes(desk: &mut Desk, by: &Actor) -> Vec<&'static str> {
 #[test]
 fn a_manager_that_drops_the_operators_gate_cannot_finish_behind_it() {
     let mut desk = Desk::paired();
+    desk.prove();
     desk.begin_loop(template(3));
     assert_eq!(finishes(&mut desk, &member("boss")), ["loop_incomplete"]);
     desk.done(&member("boss"), stop());
@@ -34,7 +35,7 @@ fn a_manager_that_drops_the_operators_gate_cannot_finish_behind_it() {
     let why = Rejected::OperatorsLoop("build".to_owned());
     assert_eq!(desk.refused(&member("boss"), begin()), why, "a weaker one is no way around it");
     assert_eq!(desk.task.phase.word(), "active");
-    assert_eq!(desk.task.readiness().first().map(Blocker::code), Some("gate_dropped"));
+    assert_eq!(desk.task.readiness(|_| None).first().map(Blocker::code), Some("gate_dropped"));
     assert_eq!(finishes(&mut desk, &Actor::Operator), [] as [&str; 0]);
     assert_eq!(desk.task.phase.word(), "done");
 }
@@ -42,6 +43,7 @@ fn a_manager_that_drops_the_operators_gate_cannot_finish_behind_it() {
 #[test]
 fn what_gave_up_is_the_operators_too() {
     let mut desk = Desk::paired();
+    desk.prove();
     desk.begin_loop(Template { plateau: Some(1), ..template(9) });
     desk.show_all("same");
     desk.continues(2).expect("it may still have changed something");
@@ -61,11 +63,12 @@ fn what_gave_up_is_the_operators_too() {
 #[test]
 fn what_a_manager_began_it_may_stop_and_so_may_it_what_the_operator_called_off() {
     let mut desk = Desk::paired();
+    desk.prove();
     desk.done(&member("boss"), begin());
     desk.done(&member("boss"), stop());
     desk.done(&member("boss"), begin());
     desk.done(&member("boss"), stop());
-    assert_eq!(desk.task.blockers(), []);
+    assert_eq!(desk.task.blockers(|_| None), []);
     desk.begin_loop(template(2));
     desk.done(&Actor::Operator, stop());
     desk.done(&member("boss"), begin());

@@ -52,6 +52,10 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Outcome {
             Ok(event) => event?,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
+        // Who has left answers no more, and nobody does after the end.
+        if ends(&event, &task.id) {
+            break;
+        }
         let before = waiting.len();
         waiting.retain(|nonce, name| !is_answer(&event, &task.id, nonce, name));
         if waiting.len() < before {
@@ -91,6 +95,14 @@ fn probe(nonce: &str, name: &str, seconds: u64) -> Post {
         expires_in_ms: Some(seconds.saturating_mul(1_000)),
         steer: false,
     }
+}
+
+/// Whether an event ends the task, or lets a member leave it.
+fn ends(event: &EventRow, task: &str) -> bool {
+    let phase = &event.data["phase"];
+    let over = ["done", "failed", "cancelled"].iter().any(|word| phase.get(word).is_some());
+    let left = matches!(event.kind.as_str(), "task.member_left" | "task.member_rotated");
+    event.session == task && (left || (event.kind == "task.phase_changed" && over))
 }
 
 /// Says whether an event is this member's message to the operator with what only this member was told.

@@ -42,8 +42,10 @@ pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(
     };
     let (mut heard, since) = newest(client, &of)?;
     let events = follow::aside(of, since)?;
-    let graph = graph_of(client, &meant)?;
+    let graph = None;
     let mut watch = Watch { context, meant, graph, shown: Vec::new() };
+    // What was looked up before is older than the stream.
+    watch.look()?;
     loop {
         watch.show(heard)?;
         if watch.is_sealed() {

@@ -12,7 +12,7 @@ use provost_api::{
 };
 use provost_core::{
     ids::StandingId,
-    task::{Command, TaskSpec},
+    task::{Awaited, Command, TaskSpec},
 };
 use provost_engine::{
     look,
@@ -148,6 +148,36 @@ pub(super) async fn cycle(
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct WaitQuery {
+    /// The check that is waited for.
+    check: Option<String>,
+    /// The audit that is waited for.
+    audit: Option<String>,
+    #[serde(flatten)]
+    who: WhoQuery,
+}
+
+/// Whether something that somebody waits for has happened, or can no longer happen. It answers at once.
+pub(super) async fn wait(
+    State(daemon): State<Daemon>,
+    Path(task): Path<String>,
+    caller: Caller,
+    Wanted(query): Wanted<WaitQuery>,
+) -> Answer {
+    let by = reader(&daemon, &caller, &query.who).await?;
+    let number =
+        |text: String| text.parse().map_err(|why| bad(format!("{text} is no number: {why}")));
+    let awaited = match (query.check, query.audit) {
+        (Some(no), None) => Awaited::Check(number(no)?),
+        (None, Some(no)) => Awaited::Audit(number(no)?),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(bad("name a check or an audit, one of them").into());
+        }
+    };
+    asked(&daemon, TaskAsk::Wait { task, by, awaited }).await
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct HandoffQuery {
     /// The member; all of them if none is named.
     member: Option<String>,
@@ -177,7 +207,7 @@ pub(super) async fn act(
     let proof = (request.launch.as_deref(), request.token.as_deref());
     let by = by(&daemon, &peer, proof, request.by)?;
     let what = match headers.contains_key(IDEMPOTENCY_KEY) {
-        true => kind_of_change(&request.command),
+        true => kind_of_change(&request.command, &by),
         false => String::new(),
     };
     let command: Command = serde_json::from_value(request.command)
@@ -189,11 +219,19 @@ pub(super) async fn act(
     change(&daemon, &speaker(peer, &by), &headers, (&what, Ask::Task(ask))).await
 }
 
-/// Names a change by what is asked, whole: under one key only the very same is the same change. Of which task it is, the
-/// engine knows.
-fn kind_of_change(command: &serde_json::Value) -> String {
-    let digest = blake3::hash(command.to_string().as_bytes()).to_hex();
-    format!("task/{}", &digest[..32])
+/// Names a change by its kind and the member that makes it: a key is the member's own. Of which task it is, and whether
+/// it is the very same change, the engine knows.
+fn kind_of_change(command: &serde_json::Value, by: &By) -> String {
+    let named = command.as_object().and_then(|command| command.keys().next().cloned());
+    let kind = named.or_else(|| command.as_str().map(str::to_owned)).unwrap_or_default();
+    let member = match by {
+        By::Operator => "operator",
+        By::As(name) => name,
+        // A launch is one member, and its keys are named by the launch.
+        By::Launch { .. } => "",
+    };
+    // A name may have any character: its length says where it ends.
+    format!("task/{kind}/{}:{member}", member.len())
 }
 
 /// Gives the next message of whoever asks, and waits for one if there is none. Nothing is no failure.

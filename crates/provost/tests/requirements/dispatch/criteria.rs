@@ -77,6 +77,7 @@ fn a_task_is_finished_when_its_checks_pass_on_the_tree_and_not_before() {
 #[test]
 fn d17_a_managers_last_move_is_a_blocker_until_the_task_is_finished() {
     let desk = Desk::new();
+    desk.prove();
     desk.act("boss", &["manager", "move", "stop", "--because", "nothing is left to do"]).ok();
     let task = desk.task();
     assert_eq!((codes(&task), &task["state"]), (vec!["decided_not_finished"], &json!("active")));

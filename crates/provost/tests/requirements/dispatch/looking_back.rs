@@ -343,10 +343,13 @@ fn messages_end_with_their_task_and_their_member_in_figures_too() {
     let desk = Desk::new();
     desk.send("hand", "one");
     desk.send("boss", "two");
-    desk.provost(&["task", "retire", "limits", "boss", "--because", "its part is done"]).ok();
+    let retire = ["task", "retire", "limits", "boss", "--because", "its part is done"];
+    desk.provost(&retire).exits(4);
+    desk.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
-    assert_eq!(figures["metrics"]["messages"], json!({"cancelled": 1, "dead": 1}));
+    // The operator was told that boss did not handle its message.
+    assert_eq!(figures["metrics"]["messages"], json!({"cancelled": 2, "dead": 1}));
 }
 
 #[test]

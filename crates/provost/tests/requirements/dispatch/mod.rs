@@ -17,3 +17,4 @@ mod retention;
 mod texts;
 mod tools;
 mod tour;
+mod truth;
