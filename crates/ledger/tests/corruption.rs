@@ -78,22 +78,6 @@ fn an_emptied_database_is_told() {
 }
 
 #[test]
-fn an_older_copy_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    add(&mut open(dir.path()), "session/a", &["x"]);
-    let db = dir.path().join("ledger.db");
-    let old = fs::read(&db).unwrap();
-    add(&mut open(dir.path()), "session/a", &["y"]);
-    fs::write(&db, old).unwrap();
-    let error = try_open(dir.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Older { found: 1, known: 2, .. }), "{error:?}");
-    let error = SqliteReader::open(dir.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Older { .. }), "{error:?}");
-    fs::remove_file(dir.path().join("ledger.created")).unwrap();
-    assert_eq!(open(dir.path()).last_seq().unwrap(), 1);
-}
-
-#[test]
 fn garbage_in_any_page_is_found() {
     let (_keep, pristine) = filled();
     let bytes = fs::read(&pristine).unwrap();

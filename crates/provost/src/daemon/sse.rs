@@ -11,11 +11,15 @@ use axum::body::{Body, Bytes};
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::ids::{RunId, SessionId};
 use provost_engine::shell::{Handle, Published};
-use provost_ledger::{ReadLedger, SqliteReader};
+use provost_ledger::{AcceptedLoss, ReadLedger, SqliteReader};
+use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 
 /// How many events are read from the ledger at once.
 const PAGE: usize = 100;
+
+/// The kind of the row that stands for events that were lost.
+pub(crate) const EVENTS_LOST: &str = "ledger.events_lost";
 
 /// How often a line is sent on a quiet stream, so that a client that went away is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -65,19 +69,54 @@ pub(crate) fn read(
     };
     let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
     let (mut rows, mut last) = (Vec::new(), wanted.after);
+    let accepted = reader.accepted_losses().map_err(|why| told(why.to_string()))?;
+    let mut losses = accepted.into_iter().filter(|loss| loss.seq > wanted.after).peekable();
+    let mut full = false;
     let read = reader.for_each_record(wanted.after, &mut |record| {
+        while rows.len() < limit
+            && let Some(loss) = losses.next_if(|loss| loss.seq < record.seq)
+        {
+            last = loss.seq;
+            rows.push(lost(&loss));
+        }
+        full = rows.len() >= limit;
+        if full {
+            return std::ops::ControlFlow::Break(());
+        }
         last = record.seq;
         let row = provost_engine::shell::event_row(&record.to_owned());
         if wanted.takes(&row) {
             rows.push(row);
         }
-        match rows.len() < limit {
-            true => std::ops::ControlFlow::Continue(()),
-            false => std::ops::ControlFlow::Break(()),
+        full = rows.len() >= limit;
+        match full {
+            false => std::ops::ControlFlow::Continue(()),
+            true => std::ops::ControlFlow::Break(()),
         }
     });
     read.map_err(|why| told(why.to_string()))?;
+    if !full {
+        for loss in losses {
+            last = loss.seq;
+            rows.push(lost(&loss));
+        }
+    }
     Ok((rows, last))
+}
+
+/// Shows a loss that the operator accepted. It is for everyone: events of any session may be among those lost.
+fn lost(loss: &AcceptedLoss) -> EventRow {
+    EventRow {
+        seq: loss.seq,
+        at: loss.wall_ms,
+        session: String::new(),
+        stream: "ledger".to_owned(),
+        version: 0,
+        kind: EVENTS_LOST.to_owned(),
+        actor: "operator".to_owned(),
+        data: json!({"first": loss.first, "last": loss.last}),
+        state: None,
+    }
 }
 
 /// Follows the ledger from `wanted.after` on.
@@ -133,7 +172,7 @@ async fn catch_up(
         let page = tokio::task::spawn_blocking(move || read(&path, &asked, PAGE)).await;
         // A ledger that cannot be read ends the stream; the client asks again and is told why.
         let Ok(Ok((rows, last))) = page else { return Err(Gone) };
-        let full = rows.len() == PAGE;
+        let full = rows.len() >= PAGE;
         for row in &rows {
             send(sender, message(row)).await?;
         }

@@ -1,5 +1,6 @@
 //! Hardening on the real binary: crashes at every commit, bad input, and floods.
 
+mod campaign;
 mod crash;
 mod damage;
 mod disk;
@@ -8,3 +9,5 @@ mod homes;
 mod input;
 mod kit;
 mod races;
+mod recovery;
+mod scripts;
