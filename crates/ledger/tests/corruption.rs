@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use provost_ledger::{Error, OpenError, ReadLedger, SqliteReader, Visit, verify};
 
-use crate::common::{add, fold, open, open_fast, told, try_open};
+use crate::common::{add, fold, open_fast, told, try_open};
 
 #[test]
 fn a_damaged_header_is_told() {

@@ -122,7 +122,9 @@ pub fn living(
         let lives = |holder: &Identity| holder.is_alive().unwrap_or(false);
         let Some(key) = Key::parse(name) else { continue };
         if launched.holder.as_ref().is_some_and(lives) && !is_known(ledger, name)? {
-            found.push(describe(name, &key, &key.directory(home, name)));
+            let mut holder = describe(name, &key, &key.directory(home, name));
+            holder.owner_known = owner_stream(ledger, key.session())?.is_some();
+            found.push(holder);
         }
     }
     Ok(found)

@@ -1,4 +1,4 @@
-//! A log that lost its end, or was replaced by another: how it is noticed, and how the operator goes on without it.
+//! A log that lost its end, or was replaced by another: how it is noticed, and how the operator continues without it.
 
 use std::fmt;
 use std::fs;
@@ -127,7 +127,7 @@ impl SqliteLedger {
         self.reader.newest_record()
     }
 
-    /// Goes on without what was lost. The numbers of lost events are not used again, and one number stands for the
+    /// Continues without what was lost. The numbers of lost events are not used again, and one number stands for the
     /// loss. The files are copied first.
     pub fn accept_loss(&mut self, wall_ms: i64) -> Result<Option<Recovered>, Error> {
         let Some(loss) = self.reader.loss else { return Ok(None) };

@@ -89,10 +89,7 @@ pub(crate) fn read(
             rows.push(row);
         }
         full = rows.len() >= limit;
-        match full {
-            false => std::ops::ControlFlow::Continue(()),
-            true => std::ops::ControlFlow::Break(()),
-        }
+        if full { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     });
     read.map_err(|why| told(why.to_string()))?;
     if !full {

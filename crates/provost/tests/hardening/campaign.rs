@@ -102,12 +102,27 @@ fn drain(operator: &mut Operator, saboteur: &mut Saboteur) {
             .collect::<Vec<_>>())
     });
     operator.pull_messages();
-    eventually_within(DRAIN, "every hook has ended", || {
-        let records = operator.records();
-        let count = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
-        let (owed, ended) = (count("hook.owed"), count("hook.finished"));
-        if owed == ended { Ok(()) } else { Err((owed, ended)) }
+    let rows = operator.rows();
+    eventually_within(DRAIN, "every hook has run", || {
+        operator.ask(&["ls"]);
+        let missing: Vec<String> = expected_hooks(operator, saboteur, &rows)
+            .into_iter()
+            .filter(|hook| operator.count("hooks", hook) == 0)
+            .collect();
+        if missing.is_empty() { Ok(()) } else { Err(missing) }
     });
+}
+
+/// The hooks that must have run: of each session but those of which a hook was killed.
+fn expected_hooks(
+    operator: &Operator,
+    saboteur: &Saboteur,
+    rows: &BTreeMap<String, Value>,
+) -> Vec<String> {
+    let sessions = operator.jobs.iter().filter(|job| job.kind != Kind::Run);
+    let sessions = sessions.filter(|job| !saboteur.has_hit_effect(&job.id));
+    let ends = sessions.filter_map(|job| Some((&job.id, rows.get(&job.id)?["state"].as_str()?)));
+    ends.flat_map(|(id, state)| [format!("{id} opened"), format!("{id} {state}")]).collect()
 }
 
 /// What of a row tells why it is as it is.
@@ -149,7 +164,7 @@ fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
             }
         }
     }
-    found.extend(hooks(operator, saboteur, &rows));
+    found.extend(hooks(operator));
     let verified = operator.ask(&["ledger", "verify", "--json"]);
     if verified.code() != Some(0) {
         found.push(format!("wrong: the ledger: {}", verified.stdout));
@@ -157,25 +172,13 @@ fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
     found
 }
 
-/// Each hook of each session runs once, unless its holder was killed.
-fn hooks(operator: &Operator, saboteur: &Saboteur, rows: &BTreeMap<String, Value>) -> Vec<String> {
+/// A hook runs once: one whose holder was killed does not run again.
+fn hooks(operator: &Operator) -> Vec<String> {
     let log = fs::read_to_string(operator.file("hooks")).unwrap_or_default();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     log.lines().for_each(|line| *counts.entry(line).or_default() += 1);
-    let twice = counts.iter().filter(|(line, count)| {
-        let session = line.split(' ').next().unwrap_or_default();
-        **count > 1 && !saboteur.has_hit_effect(session)
-    });
-    let mut found: Vec<String> =
-        twice.map(|(line, count)| format!("twice: hook {line} ran {count} times")).collect();
-    let sessions =
-        operator.jobs.iter().filter(|job| job.kind != Kind::Run && rows.contains_key(&job.id));
-    for job in sessions.filter(|job| !saboteur.has_hit_effect(&job.id)) {
-        if !counts.contains_key(format!("{} opened", job.id).as_str()) {
-            found.push(format!("lost: hook opened of {} ({})", job.key, job.id));
-        }
-    }
-    found
+    let twice = counts.iter().filter(|(_, count)| **count > 1);
+    twice.map(|(line, count)| format!("twice: hook {line} ran {count} times")).collect()
 }
 
 /// Whether a command was answered: with success, or with a refusal.

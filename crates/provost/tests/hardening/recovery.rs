@@ -17,8 +17,8 @@ fn ledger(home: &Home, name: &str) -> PathBuf {
     home.path().join("ledger").join(name)
 }
 
-/// What the operator was told before the loss.
-struct Told {
+/// What was acknowledged before the loss.
+struct Acknowledged {
     sessions: Vec<String>,
     /// Lives, and was spawned last.
     sleeper: String,
@@ -27,7 +27,7 @@ struct Told {
 }
 
 /// Spawns sessions that are acknowledged, the last of which stays, and kills the daemon.
-fn killed(home: &Home, sessions: usize) -> Told {
+fn killed(home: &Home, sessions: usize) -> Acknowledged {
     let sessions: Vec<String> = (0..sessions).map(|_| spawn(home, &["--", "true"])).collect();
     for id in &sessions {
         sealed(home, id);
@@ -37,7 +37,7 @@ fn killed(home: &Home, sessions: usize) -> Told {
     let events = home.provost(&["events", "--json", "--limit", "1"]).ok().json();
     let last_seq = events["last"].as_u64().expect("a number");
     home.daemon().kill();
-    Told { sessions, sleeper, last_seq }
+    Acknowledged { sessions, sleeper, last_seq }
 }
 
 fn cut_in_half(path: &Path) {
@@ -77,18 +77,18 @@ fn is_reported(home: &Home) {
 
 /// Recovers, and demands that numbers are not used again and that followers hear of the gap.
 #[track_caller]
-fn recovers(home: &Home, told: &Told) -> Value {
+fn recovers(home: &Home, before: &Acknowledged) -> Value {
     let args = ["ledger", "recover", "--json", "--stop-unknown", "--accept-loss"];
     let done = home.provost(&args).ok().json();
     let accepted = &done["accepted"];
-    assert!(accepted["last"].as_u64() >= Some(told.last_seq), "{done}");
+    assert!(accepted["last"].as_u64() >= Some(before.last_seq), "{done}");
     assert!(Path::new(&text(&accepted["copy"])).is_dir(), "{done}");
     let id = spawn(home, &["--", "true"]);
     sealed(home, &id);
     let first = &home.events(&id)[0];
     let lost = home.events_of(&id, "ledger.events_lost");
     assert_eq!(lost.len(), 1, "who follows a session hears of the gap too");
-    let since = told.last_seq.to_string();
+    let since = before.last_seq.to_string();
     let followed = home.provost(&["events", "--json", "--since", &since]).ok().json();
     let kinds: Vec<&Value> =
         followed["events"].as_array().expect("a list").iter().map(|event| &event["kind"]).collect();
@@ -111,15 +111,15 @@ fn recovers(home: &Home, told: &Told) -> Value {
 #[test]
 fn f8_v3_truncated_log_is_reported_and_recovered() {
     let home = quick_home();
-    let told = killed(&home, 6);
+    let before = killed(&home, 6);
     cut_in_half(&ledger(&home, "ledger.db-wal"));
     is_reported(&home);
     let list = home.provost(&["ls", "--all", "--json"]).ok().json();
     let listed = list["sessions"].as_array().expect("a list").len();
-    assert!(listed < told.sessions.len() + 1, "{listed} sessions are left");
+    assert!(listed < before.sessions.len() + 1, "{listed} sessions are left");
     // What runs unknown to the ledger is listed, with its process and command.
     let unknown = &list["unknown_holders"][0];
-    assert_eq!(unknown["key"], format!("{}.l1", told.sleeper), "{list}");
+    assert_eq!(unknown["key"], format!("{}.l1", before.sleeper), "{list}");
     assert_eq!((&unknown["alive"], &unknown["command"]), (&true.into(), &"sleep 600".into()));
     let pid = unknown["pid"].as_u64().expect("its process").to_string();
     for args in [&["ls"][..], &["status"], &["daemon", "status"]] {
@@ -135,7 +135,7 @@ fn f8_v3_truncated_log_is_reported_and_recovered() {
         "{shown:#?}"
     );
     // To accept the loss ends nothing; to stop what is unknown does, and proves it.
-    let done = recovers(&home, &told);
+    let done = recovers(&home, &before);
     assert_eq!(done["stopped"][0]["key"], unknown["key"], "{done}");
     assert!(!Path::new("/proc").join(&pid).exists(), "the sleeper is gone");
     home.provost(&["doctor", "--json"]);
@@ -144,14 +144,14 @@ fn f8_v3_truncated_log_is_reported_and_recovered() {
 #[test]
 fn f8_v3_zeroed_page_in_the_log_is_reported_and_recovered() {
     let home = quick_home();
-    let told = killed(&home, 4);
+    let before = killed(&home, 4);
     let log = ledger(&home, "ledger.db-wal");
     let mut bytes = fs::read(&log).expect("the log can be read");
     let middle = bytes.len() / 2;
     bytes[middle..middle + 4096].fill(0);
     fs::write(&log, bytes).expect("it can be damaged");
     is_reported(&home);
-    recovers(&home, &told);
+    recovers(&home, &before);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn f8_v3_older_copy_is_reported_and_recovered() {
             fs::copy(ledger(&home, name), old.join(name)).expect("it can be copied");
         }
         assert_eq!(old.join("ledger.db-wal").exists(), with_log);
-        let told = killed(&home, 2);
+        let before = killed(&home, 2);
         for name in names {
             let restored = ledger(&home, name);
             fs::remove_file(&restored).expect("it can be removed");
@@ -181,7 +181,7 @@ fn f8_v3_older_copy_is_reported_and_recovered() {
         }
         fs::remove_file(ledger(&home, "ledger.db-shm")).ok();
         is_reported(&home);
-        recovers(&home, &told);
+        recovers(&home, &before);
     }
 }
 
@@ -191,11 +191,11 @@ fn f8_v3_deleted_log_is_reported_and_recovered() {
     sealed(&home, &spawn(&home, &["--", "true"]));
     // A daemon that leaves in order folds its log into the database.
     home.daemon().stop();
-    let told = killed(&home, 2);
+    let before = killed(&home, 2);
     fs::remove_file(ledger(&home, "ledger.db-wal")).expect("it can be removed");
     fs::remove_file(ledger(&home, "ledger.db-shm")).ok();
     is_reported(&home);
-    recovers(&home, &told);
+    recovers(&home, &before);
 }
 
 #[test]
@@ -204,14 +204,14 @@ fn f8_v3_restored_backup_needs_the_operators_word() {
     sealed(&home, &spawn(&home, &["--", "true"]));
     let backup = home.root().join("backup");
     home.provost(&["ledger", "backup", &backup.display().to_string()]).ok();
-    let told = killed(&home, 2);
+    let before = killed(&home, 2);
     fs::remove_file(ledger(&home, "ledger.db-wal")).expect("it can be removed");
     for entry in fs::read_dir(&backup).expect("a directory").map(|entry| entry.expect("an entry")) {
         fs::copy(entry.path(), ledger(&home, &entry.file_name().to_string_lossy()))
             .expect("it can be restored");
     }
     is_reported(&home);
-    recovers(&home, &told);
+    recovers(&home, &before);
 }
 
 /// Notes what it was told, and stays.

@@ -115,12 +115,10 @@ fn f8_o1_script_that_runs_the_daemon_is_the_operator() {
         assert!(!text(&home.status(&id)["id"]).is_empty());
     }
     fs::write(file("go"), "").expect("the sign can be given");
-    let done =
-        eventually("the script is done", || match (file("done").exists(), script.try_wait()) {
-            (true, _) => Ok(()),
-            (false, ended) => Err((ended, fs::read_to_string(file("codes")))),
-        });
-    let () = done;
+    eventually("the script is done", || match (file("done").exists(), script.try_wait()) {
+        (true, _) => Ok(()),
+        (false, ended) => Err((ended, fs::read_to_string(file("codes")))),
+    });
     script.wait().expect("the script ends");
     let codes = fs::read_to_string(file("codes")).expect("the ends were noted");
     let refused = fs::read_to_string(file("refused")).unwrap_or_default();

@@ -189,8 +189,10 @@ impl Operator {
         let agents = [("worker", WORKER), ("asker", ASKER), ("listener", LISTENER)];
         let agents = agents.map(|(name, scenario)| agent(name, scenario)).concat();
         let ends = ["opened", "completed", "succeeded", "failed", "ended_unclaimed", "cancelled"];
-        let hook =
-            |name: &str| format!("{name} = \"echo $PROVOST_SESSION {name} >> {root}/hooks\"\n");
+        // A hook knows its session by the name of its directory.
+        let hook = |name: &str| {
+            format!("{name} = \"echo ${{PROVOST_LAUNCH%%.*}} {name} >> {root}/hooks\"\n")
+        };
         let hooks = ends.map(hook).concat();
         configure(&home, &format!("[hooks.session]\n{hooks}\n{agents}"));
         fs::write(home.root().join("act.sh"), ACT).expect("a script can be written");
