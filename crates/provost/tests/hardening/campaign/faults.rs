@@ -13,7 +13,7 @@ use super::Random;
 use super::operator::{Job, Kind, Operator};
 
 /// The size of the home's disk. A launch needs 16 MiB to start.
-const DISK: &str = "size=192m,nr_inodes=8000,mode=0700";
+const DISK: &str = "size=192m,nr_inodes=40000,mode=0700";
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +41,9 @@ impl Fault {
         Fault::Threads,
         Fault::Descriptors,
     ];
+
+    /// The faults of a usual run; a deep one has all.
+    pub(super) const USUAL: [Fault; 4] = [Fault::Daemon, Fault::Holder, Fault::Agent, Fault::Pause];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -186,7 +189,7 @@ impl Saboteur {
     }
 
     /// Ends what is short.
-    pub(super) fn end_shortage(&mut self, _: &Operator) {
+    pub(super) fn end_shortage(&mut self) {
         let Some((fault, limited)) = self.short.take() else { return };
         if let Some((pid, before)) = limited {
             let resource = if fault == Fault::Threads { Resource::Nproc } else { Resource::Nofile };

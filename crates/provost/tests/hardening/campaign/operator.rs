@@ -5,6 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use provost_testkit::{Home, Output, Repo, eventually, eventually_within, scripted_agent_bin};
 use serde_json::Value;
@@ -16,13 +19,16 @@ use crate::kit::{configure, quick_home, text};
 /// The user whose processes a campaign as root runs: limits of threads do not bind root.
 const UNPRIVILEGED: u32 = 61_234;
 
-/// Does its work in one turn; what it is about is in its instruction.
+/// How long something is short at the most.
+const SHORTAGE: Duration = Duration::from_secs(1);
+
+/// Does what each message asks for, in a turn; what it is about is in the message.
 const WORKER: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
 [[step]]
 repeat = { times = 9, steps = [
-  { wait_input = { type = "instruction" } },
+  { read_line = true },
   { emit = { type = "turn_started", turn = "t1" } },
   { run = ["sh", "{{root}}/act.sh", "{{root}}", "{{input}}"] },
   { emit = { type = "claim", claim = "completed", text = "did it" } },
@@ -30,10 +36,13 @@ repeat = { times = 9, steps = [
 ] }
 "#;
 
-/// Notes the job, and changes something.
-const ACT: &str = r#"key=$(printf '%s\n' "$2" | grep -o 'job-[0-9]*' | head -n 1)
+/// Notes the job, and changes something as soon as there is room for it.
+const ACT: &str = r#"text=$(printf '%b' "$2")
+key=$(printf '%s\n' "$text" | grep -o 'job-[0-9]*' | head -n 1)
+task=$(printf '%s\n' "$text" | awk '/^## Your task/ { found = 1 } found')
+part=$(printf '%s\n' "${task:-$text}" | grep -o 'part-[0-9]' | head -n 1)
 echo "$key" >> "$1/starts"
-echo "$key" > "$key-$(printf '%s\n' "$2" | grep -o 'part-[0-9]' | head -n 1).txt"
+until echo "$key" > "$key-$part.txt"; do sleep 0.05; done 2> /dev/null
 "#;
 
 /// Asks before it is done.
@@ -113,11 +122,11 @@ impl Kind {
             (Kind::Command(0), false) | (Kind::Question, false) => &["completed"],
             (Kind::Command(_), false) => &["failed"],
             (Kind::Work | Kind::Run, false) => &["succeeded"],
-            (Kind::Command(0), true) => &["completed", "failed", "ended_unclaimed"],
+            (Kind::Command(0), true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
             // An end that no one saw may have been a clean one.
-            (Kind::Command(_), true) => &["failed", "ended_unclaimed"],
+            (Kind::Command(_), true) => &["failed", "ended_unclaimed", "cancelled"],
             (Kind::Work, true) => {
-                &["succeeded", "completed", "failed", "ended_unclaimed", "cancelled"]
+                &["succeeded", "completed", "disputed", "failed", "ended_unclaimed", "cancelled"]
             }
             (Kind::Question, true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
             (Kind::Run, true) => &["succeeded", "failed", "cancelled"],
@@ -400,8 +409,15 @@ impl Operator {
     pub(super) fn finish(&mut self, given: Given, saboteur: &mut Saboteur) {
         let Given { child, args, what } = given;
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let mut output = ended(child, &args);
-        saboteur.end_shortage(self);
+        let (sender, end) = mpsc::channel();
+        let waited_for = args.join(" ");
+        let waiter = thread::spawn(move || sender.send(ended(child, &[&waited_for])));
+        // A command may wait for what is short.
+        let early = end.recv_timeout(SHORTAGE);
+        saboteur.end_shortage();
+        let late = || end.recv().expect("the command ends");
+        let mut output = early.unwrap_or_else(|_| late());
+        drop(waiter.join());
         if !is_answered(&output) {
             output = self.until_answered(&args);
         }
@@ -479,11 +495,6 @@ impl Operator {
         let all =
             ["sessions", "runs"].map(|name| list[name].as_array().cloned().unwrap_or_default());
         all.concat().into_iter().map(|row| (text(&row["id"]), row)).collect()
-    }
-
-    pub(super) fn records(&self) -> Vec<Value> {
-        let lines = self.until_answered(&["ledger", "export"]).ok().json_lines();
-        lines.into_iter().filter_map(|line| line.get("record").cloned()).collect()
     }
 
     /// Ends the daemon, and gives everything back.
