@@ -251,3 +251,25 @@ fn free_name(parent: &Path, name: &str) -> io::Result<PathBuf> {
     fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     Ok(parent.join(format!("{name}-{:08x}", u32::from_le_bytes(random))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "0199aa11-0000-7000-8000-0000deadbeef";
+
+    #[test]
+    fn directory_name_tells_owner_and_effect() {
+        let owner: SessionId = SESSION.parse().unwrap();
+        let launch: LaunchId = format!("{SESSION}.l2").parse().unwrap();
+        assert_eq!(Key::parse(&format!("{SESSION}.l2")), Some(Key::Launch(launch)));
+        let effect = Key::Effect { owner, key: "c1-1-0".to_owned() };
+        assert_eq!(Key::parse(&format!("{SESSION}.c1-1-0~0a1b")), Some(effect.clone()));
+        assert_eq!(owner_of(&format!("{SESSION}.c1-1-0~0a1b")), Some((owner, None)));
+        let home = Home::new("/home");
+        let dir = effect.directory(&home, "name");
+        assert_eq!(dir, Path::new("/home/checks/name"));
+        // A verifier's command belongs to no session.
+        assert_eq!(Key::parse("verify-0199aa11"), None);
+    }
+}
