@@ -23,7 +23,8 @@ pub use history::{
 pub use request::{
     ActorKind, AnswerRequest, CallReply, CallRequest, CancelRequest, DaemonInfo, Decision,
     EventRow, InterruptRequest, LimitRequest, OpenRequest, ProgressReport, RenameRequest,
-    ReportReply, ReportRequest, ResolveRequest, SendRequest, VerifyEnd, VerifyReply, VerifyRequest,
+    ReportReply, ReportRequest, ResolveRequest, SendRequest, UnknownHolder, VerifyEnd, VerifyReply,
+    VerifyRequest,
 };
 pub use run::{
     ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, GraphRow, LandingRow,

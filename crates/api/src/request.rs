@@ -174,12 +174,37 @@ pub struct DaemonInfo {
     pub home: String,
     /// Why nothing can be changed, if so.
     pub read_only: Option<String>,
+    /// What the ledger lost, if the operator has not accepted it yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger_loss: Option<String>,
+    /// What runs and the ledger does not know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_holders: Vec<UnknownHolder>,
     pub live_sessions: usize,
     /// How many agents run that Provost started, also for sessions that are over.
     #[serde(default)]
     pub running_agents: usize,
     /// Names of environment variables that the daemon can pass to agents; values are never shown.
     pub environment: Vec<String>,
+}
+
+/// A launch, check or hook that Provost started and the ledger does not know, because its events were lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnknownHolder {
+    /// The name of its directory; of a launch, its id.
+    pub key: String,
+    /// The session, run or team that it was started for.
+    pub owner: String,
+    /// Whether the ledger knows that one.
+    #[serde(default)]
+    pub owner_known: bool,
+    pub alive: bool,
+    /// The process of its command.
+    pub pid: Option<u32>,
+    pub command: String,
+    pub directory: String,
+    /// When it was started, in milliseconds since 1970.
+    pub started_at: Option<i64>,
 }
 
 /// A verifier's command that the daemon runs under a holder. Only the operator may ask for it.

@@ -469,7 +469,8 @@ impl Turn<'_> {
             | Due::Expiry
             | Due::Proof
             | Due::Reaction
-            | Due::Compaction => Command::Tick,
+            | Due::Compaction
+            | Due::OwnTurn => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.
         drop(self.command(id, &command, "provost"));

@@ -33,8 +33,9 @@ pub use port::{
     StreamHead, StreamState, Visit,
 };
 pub use sqlite::{
-    BackupError, Difference, Durability, ImportError, Imported, OpenError, OpenOptions, Point,
-    Probe, ReadOnly, Report, SCHEMA_VERSION, SqliteLedger, SqliteReader, verify,
+    AcceptedLoss, BackupError, Difference, Durability, ImportError, Imported, Loss, OpenError,
+    OpenOptions, Point, Probe, ReadOnly, Recovered, Report, SCHEMA_VERSION, SqliteLedger,
+    SqliteReader, verify,
 };
 pub use stream::{Error as StreamIdError, MAX_STREAM_ID_BYTES, StreamId};
 pub use words::{By, FoundBy, MAX_INDEXED_BYTES, MAX_WORDS, Sought, Words};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use provost_ledger::{Error, OpenError, ReadLedger, SqliteReader, Visit, verify};
 
-use crate::common::{add, fold, open, open_fast, told, try_open};
+use crate::common::{add, fold, open_fast, told, try_open};
 
 #[test]
 fn a_damaged_header_is_told() {
@@ -75,22 +75,6 @@ fn an_emptied_database_is_told() {
     drop(bare);
     let error = try_open(dir.path()).unwrap_err();
     assert!(told(&error).contains("tables are missing"), "{error}");
-}
-
-#[test]
-fn an_older_copy_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    add(&mut open(dir.path()), "session/a", &["x"]);
-    let db = dir.path().join("ledger.db");
-    let old = fs::read(&db).unwrap();
-    add(&mut open(dir.path()), "session/a", &["y"]);
-    fs::write(&db, old).unwrap();
-    let error = try_open(dir.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Older { found: 1, known: 2, .. }), "{error:?}");
-    let error = SqliteReader::open(dir.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Older { .. }), "{error:?}");
-    fs::remove_file(dir.path().join("ledger.created")).unwrap();
-    assert_eq!(open(dir.path()).last_seq().unwrap(), 1);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod crash;
 mod differential;
 mod disk;
 mod exchange;
+mod loss;
 mod opening;
 mod readers;
 mod roles;

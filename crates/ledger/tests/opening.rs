@@ -25,7 +25,7 @@ fn everything_is_private_to_its_owner() {
         assert_eq!(mode(&dir), 0o700, "{}", dir.display());
     }
     let names = ["ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.lock", "ledger.created"];
-    for name in names.into_iter().chain(["archive/1-2.jsonl"]) {
+    for name in names.into_iter().chain(["ledger.head", "archive/1-2.jsonl"]) {
         assert_eq!(mode(&home.join(name)), 0o600, "{name}");
     }
 }

@@ -30,18 +30,21 @@ pub(crate) enum Role {
     DieArchiving,
     /// Dies with a batch written but not committed.
     DieStaged,
+    /// Dies with a batch committed and the mark not yet written.
+    DieUnmarked,
     /// Fills a small disk, makes room, and goes on.
     FillDisk,
     /// Tries to open in a directory that cannot be written.
     ReadOnlyDisk,
 }
 
-const ROLES: [Role; 7] = [
+const ROLES: [Role; 8] = [
     Role::Writer,
     Role::DurableFew,
     Role::UndurableFew,
     Role::DieArchiving,
     Role::DieStaged,
+    Role::DieUnmarked,
     Role::FillDisk,
     Role::ReadOnlyDisk,
 ];
@@ -62,6 +65,9 @@ impl Role {
             }
             Self::DieStaged => {
                 add(&mut dying(home, Point::AppendStaged), "session/a", &["lost"]);
+            }
+            Self::DieUnmarked => {
+                add(&mut dying(home, Point::AppendCommitted), "session/a", &["unmarked"]);
             }
             Self::FillDisk => fill_disk(home),
             Self::ReadOnlyDisk => read_only_disk(home),
@@ -160,7 +166,7 @@ fn fill_disk(home: &Path) {
     let next = add(&mut ledger, "session/after", &["x"]);
     assert_eq!(next.first_seq(), appended * 2 + 1);
     drop(ledger);
-    open(&home);
+    assert_eq!(open(&home).loss(), None);
     let report = verify(&SqliteReader::open(&home).unwrap(), &mut fold).unwrap();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(report.records, appended * 2 + 1);

@@ -111,6 +111,11 @@ impl Register {
         fs::rename(&new, path)
     }
 
+    /// All of them.
+    pub fn launches(&self) -> &[Launched] {
+        &self.launches
+    }
+
     pub fn has(&self, key: &str) -> bool {
         self.launches.iter().any(|launch| launch.key == key)
     }

@@ -455,6 +455,7 @@ fn is_working(session: &Session) -> bool {
         | State::Completed
         | State::Accepted
         | State::Failed
+        | State::Stopped
         | State::EndedUnclaimed
         | State::Disputed
         | State::Cancelled

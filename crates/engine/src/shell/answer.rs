@@ -8,13 +8,14 @@ use provost_core::{
     run::{self, Run},
     session::{Launch, LaunchPhase, Rejected, Reporter, Session},
 };
-use provost_ledger::{AppendError, Archived, Ledger, ReadLedger, StreamId};
+use provost_ledger::{AppendError, Archived, Ledger, Loss, ReadLedger, StreamId};
 use serde_json::{Value, json};
 
 use super::{
     handle::Ask,
     listing::{self, Extent, Listing},
     owner::Owner,
+    unknown,
 };
 use crate::{card, graph_card, run_card, stream, task_card};
 
@@ -49,13 +50,21 @@ impl Owner {
                     .collect();
                 Ok(json!(live).to_string())
             }
-            Ask::Status => Ok(json!({
-                "live": self.board.len(),
-                "agents": self.board.sessions().filter(|session| has_agent(session)).count(),
-                "read_only": self.ledger.read_only().map(ToString::to_string),
-                "unreadable": self.unreadable,
-            })
-            .to_string()),
+            Ask::Status { registered } => {
+                let loss = self.ledger.loss().map(|loss| loss.to_string());
+                let unknown_kinds = self.ledger.read_only().map(ToString::to_string);
+                let off_board: Vec<&String> =
+                    registered.iter().filter(|name| !self.is_on_board(name)).collect();
+                Ok(json!({
+                    "live": self.board.len(),
+                    "agents": self.board.sessions().filter(|session| has_agent(session)).count(),
+                    "read_only": loss.clone().or(unknown_kinds),
+                    "ledger_loss": loss,
+                    "off_board": off_board,
+                    "unreadable": self.unreadable,
+                })
+                .to_string())
+            }
             Ask::Archive { before_wall_ms, apply } => self.archive(*before_wall_ms, *apply),
             Ask::RunRow { run } => {
                 let id = self.resolve_run(run)?;
@@ -75,6 +84,16 @@ impl Owner {
             | Ask::DoRun { .. } => {
                 unreachable!("changes are decided, not answered")
             }
+        }
+    }
+
+    /// Whether a session or run on the board owns a holder's directory.
+    fn is_on_board(&self, name: &str) -> bool {
+        let Some((owner, launch)) = unknown::owner_of(name) else { return true };
+        match (self.board.session(owner), launch) {
+            (Some(session), Some(launch)) => session.launches.iter().any(|own| own.id == launch),
+            (Some(_), None) => true,
+            (None, _) => self.board.run(RunId(owner.0)).is_some(),
         }
     }
 
@@ -284,7 +303,7 @@ impl Owner {
             | Ask::Why { .. }
             | Ask::List(_)
             | Ask::Live
-            | Ask::Status
+            | Ask::Status { .. }
             | Ask::Archive { .. } => None,
         }
     }
@@ -505,6 +524,12 @@ const SHORT: usize = 8;
 /// What was asked is more than the ledger takes of one thing.
 pub(super) fn unrecordable(why: &AppendError) -> ApiError {
     ApiError::new(Code::BadRequest, format!("nothing was changed: {why}"))
+}
+
+/// Refuses a change of a ledger that lost events.
+pub(super) fn lossy(loss: &Loss) -> ApiError {
+    let message = format!("nothing can be changed: {loss}");
+    ApiError::new(Code::Storage, message).next("provost ledger recover")
 }
 
 pub(super) fn unwritten(why: &AppendError) -> ApiError {

@@ -79,7 +79,10 @@ pub enum Ask {
         before_wall_ms: i64,
         apply: bool,
     },
-    Status,
+    /// How the daemon is, and which of these holders' directories no session or run on the board owns.
+    Status {
+        registered: Vec<String>,
+    },
 }
 
 pub(super) struct Asked {
@@ -257,7 +260,7 @@ pub(super) fn is_query(ask: &Ask) -> bool {
         | Ask::Why { .. }
         | Ask::List(_)
         | Ask::Live
-        | Ask::Status
+        | Ask::Status { .. }
         | Ask::Archive { .. } => true,
     }
 }

@@ -454,7 +454,7 @@ impl Link {
     }
 
     /// Waits until the holder has nothing more to say.
-    async fn gone(&mut self) {
+    pub(super) async fn gone(&mut self) {
         while !matches!(self.notice().await, None | Some(Notice::Gone)) {}
     }
 

@@ -61,6 +61,11 @@ impl Home {
         self.starts().join(format!("{name}.json"))
     }
 
+    /// Where the directories lie of what the ledger lost.
+    pub fn lost(&self) -> PathBuf {
+        self.root.join("lost")
+    }
+
     /// Where records are kept that somebody else made.
     pub fn forged(&self) -> PathBuf {
         self.root.join("forged")

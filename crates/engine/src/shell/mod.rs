@@ -32,6 +32,7 @@ mod secrets;
 mod start_record;
 mod task_effect;
 mod tasks;
+pub mod unknown;
 mod verifier;
 pub mod watch;
 mod work;

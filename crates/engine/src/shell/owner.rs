@@ -30,7 +30,7 @@ use tokio::sync::{broadcast, mpsc};
 use super::{
     again,
     answer::{
-        adopted_already, refused, refused_there, report_reply, run_refused, run_reply,
+        adopted_already, lossy, refused, refused_there, report_reply, run_refused, run_reply,
         session_reply, unrecordable, unwritten,
     },
     clock::Clock,
@@ -218,7 +218,7 @@ impl Owner {
 
     fn restore(&mut self) -> Result<Changes, StartError> {
         let mut all = Changes::default();
-        if self.ledger.read_only().is_some() {
+        if self.ledger.read_only().is_some() || self.ledger.loss().is_some() {
             // Nothing may be done that could not be recorded.
             return Ok(all);
         }
@@ -507,7 +507,7 @@ impl Owner {
             | Ask::Why { .. }
             | Ask::List(_)
             | Ask::Live
-            | Ask::Status
+            | Ask::Status { .. }
             | Ask::Archive { .. } => None,
         }
     }
@@ -570,6 +570,9 @@ impl Owner {
     }
 
     fn change(&self, turn: &mut Turn<'_>, ask: &Ask, actor: &str) -> Result<String, ApiError> {
+        if let Some(loss) = self.ledger.loss() {
+            return Err(lossy(&loss));
+        }
         if let Some(why) = self.ledger.read_only() {
             return Err(
                 ApiError::new(Code::ReadOnly, why.to_string()).next("provost ledger export")
@@ -669,7 +672,7 @@ impl Owner {
             | Ask::Why { .. }
             | Ask::List(_)
             | Ask::Live
-            | Ask::Status
+            | Ask::Status { .. }
             | Ask::Archive { .. } => unreachable!("queries are answered before decisions"),
         }
     }
@@ -839,9 +842,7 @@ fn followed(effect: &Effect) -> Option<LaunchId> {
 }
 
 fn last_moment(ledger: &SqliteLedger) -> Result<u64, provost_ledger::Error> {
-    let last = ledger.last_seq()?;
-    let records = ledger.read_after(last.saturating_sub(1), 1)?;
-    Ok(records.first().map_or(0, |record| record.at.mono_ms))
+    Ok(ledger.newest_record()?.map_or(0, |record| record.at.mono_ms))
 }
 
 async fn sleep(time: Option<Duration>) {

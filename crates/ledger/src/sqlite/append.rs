@@ -15,8 +15,7 @@ use crate::{
 impl Ledger for SqliteLedger {
     fn append(&mut self, batch: Batch) -> Result<Committed, AppendError> {
         batch.check()?;
-        if let Some(why) = &self.unknown {
-            let why = why.to_string();
+        if let Some(why) = self.unwritable() {
             return Err(AppendError::ReadOnly { why });
         }
         self.reached(Point::AppendBegun);
@@ -27,7 +26,11 @@ impl Ledger for SqliteLedger {
         }
         self.heads.learn(&batch);
         self.last_seq = staged.seqs.last().copied().unwrap_or(self.last_seq);
-        Ok(Committed::new(self.last_seq, into_records(batch, staged.seqs)))
+        let records = into_records(batch, staged.seqs);
+        if let Some(last) = records.last() {
+            self.head.advance(last.as_ref());
+        }
+        Ok(Committed::new(self.last_seq, records))
     }
 
     fn archive(&mut self, streams: &[StreamId]) -> Result<Archived, ArchiveError> {

@@ -25,8 +25,7 @@ impl SqliteLedger {
         &mut self,
         streams: &[StreamId],
     ) -> Result<Archived, ArchiveError> {
-        if let Some(why) = &self.unknown {
-            let why = why.to_string();
+        if let Some(why) = self.unwritable() {
             return Err(ArchiveError::ReadOnly { why });
         }
         let streams = distinct(streams)?;

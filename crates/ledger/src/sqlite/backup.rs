@@ -12,7 +12,7 @@ use rusqlite::backup::{Backup, StepResult};
 use super::db::Db;
 use super::files::{self, Paths};
 use super::ledger::{SqliteLedger, SqliteReader};
-use crate::ReadLedger;
+use super::rows;
 
 /// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,7 @@ fn copy(db: &Db, dir: &Path) -> Result<(), Error> {
     sync(&to.db)?;
     // Archives are written before the database names them, so those that the copy names are all there by now.
     copy_archive(&db.paths.archive, &to.archive)?;
-    let last_seq = SqliteReader { db: Db::reader(to.clone())? }.last_seq()?;
+    let last_seq = Db::reader(to.clone())?.run(rows::last_seq)?;
     files::write_marker(&to, last_seq)?;
     Ok(files::sync_dir(dir)?)
 }

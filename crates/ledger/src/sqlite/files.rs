@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use super::db::corrupt;
+use super::head;
 use super::open::Error;
 
 /// The files of a ledger's directory.
@@ -18,6 +19,8 @@ pub(crate) struct Paths {
     pub(crate) wal: PathBuf,
     pub(crate) lock: PathBuf,
     pub(crate) marker: PathBuf,
+    /// The high-water mark, written with each commit.
+    pub(crate) head: PathBuf,
     pub(crate) archive: PathBuf,
 }
 
@@ -50,6 +53,7 @@ impl Paths {
             wal: dir.join("ledger.db-wal"),
             lock: dir.join("ledger.lock"),
             marker: dir.join("ledger.created"),
+            head: dir.join("ledger.head"),
             archive: dir.join("archive"),
         }
     }
@@ -93,7 +97,8 @@ pub(crate) fn inspect(paths: &Paths) -> Result<Found, Error> {
         check_header(paths)?;
         return Ok(Found::Ledger { known: marker });
     }
-    if marker.is_some() || length(&paths.wal)? > 0 {
+    let marked = head::read(&paths.head)?.is_some();
+    if marker.is_some() || marked || length(&paths.wal)? > 0 {
         let path = paths.db.clone();
         return Err(Error::Vanished { path });
     }

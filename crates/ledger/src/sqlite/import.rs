@@ -5,6 +5,7 @@ use std::io::BufRead;
 use rusqlite::{Connection, params};
 
 use super::db::{Db, int};
+use super::head::Head;
 use super::ledger::SqliteLedger;
 use super::rows::{self, StreamRow};
 use super::words;
@@ -51,6 +52,9 @@ impl SqliteLedger {
         let db = &self.reader.db;
         let tx = db.begin()?;
         check_empty(db)?;
+        if self.reader.loss.is_some() {
+            return Err(Error::NotEmpty);
+        }
         let mut import = Import {
             db,
             lines: LineReader::new(input),
@@ -84,6 +88,7 @@ impl SqliteLedger {
         for (kind, v, _) in db.run(rows::kinds)? {
             self.kinds.insert(kind, v);
         }
+        self.head.write(&Head::of_log(db, last_seq)?);
         let End { streams, records, replies } = counts;
         Ok(Imported { streams, records, replies, closed })
     }
@@ -298,8 +303,7 @@ fn check_empty(db: &Db) -> Result<(), Error> {
 
 /// Sets the counter, which may be ahead of the records, and collects their kinds.
 fn finish(conn: &Connection, last_seq: u64, software: &str) -> rusqlite::Result<()> {
-    conn.execute("DELETE FROM sqlite_sequence WHERE name = 'event'", [])?;
-    conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('event', ?1)", [int(last_seq)])?;
+    rows::set_last_seq(conn, last_seq)?;
     conn.execute(
         "INSERT OR IGNORE INTO kind (kind, v, software) SELECT DISTINCT kind, v, ?1 FROM event",
         params![software],

@@ -6,11 +6,14 @@ use std::fmt;
 use super::append::Heads;
 use super::db::{Connected, Db};
 use super::files::{self, Lock};
+use super::head::HeadFile;
+use super::loss::Loss;
 
 /// A ledger opened for reading, beside the process that writes it.
 #[derive(Debug)]
 pub struct SqliteReader {
     pub(crate) db: Db,
+    pub(crate) loss: Option<Loss>,
 }
 
 /// The one writer of a ledger; it holds the lock as long as it lives.
@@ -22,6 +25,7 @@ pub struct SqliteLedger {
     pub(crate) software: String,
     pub(crate) probe: Option<Probe>,
     pub(crate) heads: Heads,
+    pub(crate) head: HeadFile,
     // The last field, so that the database is closed before the lock is let go.
     pub(crate) _lock: Lock,
 }
@@ -63,6 +67,12 @@ impl SqliteLedger {
         self.probe = Some(probe);
     }
 
+    /// Why nothing can be written, if so.
+    pub(crate) fn unwritable(&self) -> Option<String> {
+        let loss = self.reader.loss.map(|loss| loss.to_string());
+        loss.or_else(|| self.unknown.as_ref().map(ToString::to_string))
+    }
+
     pub(crate) fn reached(&mut self, point: Point) {
         if let Some(probe) = &mut self.probe {
             probe(point);
@@ -72,6 +82,10 @@ impl SqliteLedger {
 
 impl Drop for SqliteLedger {
     fn drop(&mut self) {
+        if self.reader.loss.is_some() {
+            return;
+        }
+        self.head.sync();
         // The marker only gets better by this; without it, the one written at opening stays true.
         drop(files::write_marker(&self.reader.db.paths, self.last_seq));
     }

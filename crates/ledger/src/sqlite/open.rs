@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use super::append::Heads;
 use super::db::Db;
 use super::files::{self, Found, Paths};
+use super::head::{self, Head, HeadFile};
 use super::ledger::{Kinds, ReadOnly, SqliteLedger, SqliteReader};
+use super::loss::{self, Loss};
 use super::{rows, schema};
 use crate::{Known, ReadLedger};
 
@@ -47,12 +49,6 @@ pub enum Error {
         path.display()
     )]
     Newer { path: PathBuf, found: u32, supported: u32 },
-    #[error(
-        "{} ends at record {found}, but it once reached {known}: it was replaced by an older copy or lost its log; if that was intended, delete {}",
-        path.display(),
-        marker.display()
-    )]
-    Older { path: PathBuf, marker: PathBuf, found: u64, known: u64 },
     #[error(transparent)]
     Storage(#[from] crate::Error),
 }
@@ -63,6 +59,7 @@ impl SqliteLedger {
         let paths = Paths::new(dir);
         files::make_dir(dir)?;
         let lock = files::lock(&paths)?;
+        // The marks are read before the log: what they know of was committed by then.
         let known = match files::inspect(&paths)? {
             Found::Nothing => {
                 files::create_db(&paths)?;
@@ -70,14 +67,31 @@ impl SqliteLedger {
             }
             Found::Ledger { known } => known,
         };
+        let marked = head::read(&paths.head)?;
         let db = Db::writer(paths, options.durability)?;
-        check_tables(&db, known.is_some())?;
-        db.run(schema::migrate)?;
-        let reader = SqliteReader { db };
-        let last_seq = check_end(&reader, known)?;
-        check_counter(&reader.db, last_seq)?;
-        mark(&reader.db.paths, known, last_seq)?;
-        let (kinds, unknown) = load_kinds(&reader.db, options.known)?;
+        let tables = check_tables(&db, known.is_some() || marked.is_some())?;
+        let mut reader = SqliteReader { db, loss: None };
+        if matches!(tables, Tables::Some) {
+            reader.loss = Loss::look(&reader, known, marked.as_ref())?;
+        }
+        let db = &reader.db;
+        if reader.loss.is_some() {
+            // Nothing is changed before the operator decides.
+            db.run(|conn| loss::keep_log(conn, true))?;
+        } else {
+            db.run(schema::migrate)?;
+        }
+        let last_seq = reader.last_seq()?;
+        check_counter(db, last_seq)?;
+        let mut head = HeadFile::open(&db.paths)?;
+        if reader.loss.is_none() {
+            mark(&db.paths, known, last_seq)?;
+            if marked.is_none_or(|marked| marked.seq < last_seq) {
+                head.write(&Head::of_log(db, last_seq)?);
+                head.sync();
+            }
+        }
+        let (kinds, unknown) = load_kinds(db, options.known)?;
         Ok(Self {
             reader,
             kinds,
@@ -86,6 +100,7 @@ impl SqliteLedger {
             software: options.software.to_owned(),
             probe: None,
             heads: Heads::default(),
+            head,
             _lock: lock,
         })
     }
@@ -104,13 +119,14 @@ impl SqliteReader {
             Found::Nothing => return Err(Error::Missing { path: paths.dir }),
             Found::Ledger { known } => known,
         };
+        let marked = head::read(&paths.head)?;
         let db = Db::reader(paths)?;
-        match check_tables(&db, known.is_some())? {
+        match check_tables(&db, known.is_some() || marked.is_some())? {
             Tables::None => return Err(Error::Missing { path: db.paths.dir }),
             Tables::Some => {}
         }
-        let reader = Self { db };
-        check_end(&reader, known)?;
+        let mut reader = Self { db, loss: None };
+        reader.loss = Loss::look(&reader, known, marked.as_ref())?;
         Ok(reader)
     }
 }
@@ -150,18 +166,6 @@ fn check_tables(db: &Db, created: bool) -> Result<Tables, Error> {
         return Err(Error::Newer { path, found, supported });
     }
     Ok(Tables::Some)
-}
-
-/// Compares the end of the log with how far it is known to have reached.
-fn check_end(reader: &SqliteReader, known: Option<u64>) -> Result<u64, Error> {
-    let found = reader.last_seq()?;
-    let paths = &reader.db.paths;
-    match known {
-        Some(known) if known > found => {
-            Err(Error::Older { path: paths.db.clone(), marker: paths.marker.clone(), found, known })
-        }
-        _ => Ok(found),
-    }
 }
 
 /// Makes sure that the next number is a new one. A reader needs no such number, and may look at the damage.

@@ -223,12 +223,30 @@ pub(crate) fn exists(conn: &Connection, sql: &str, params: impl Params) -> Resul
     conn.prepare_cached(sql)?.exists(params)
 }
 
+/// Visits the record with a `seq`, if it is still in the log.
+pub(crate) fn record_at<T>(
+    conn: &Connection,
+    seq: u64,
+    visit: impl FnOnce(RecordedRef<'_>) -> T,
+) -> Result<Option<T>> {
+    conn.prepare_cached(&format!("SELECT {RECORD} FROM event WHERE seq = ?1"))?
+        .query_row([int(seq)], |row| Ok(visit(record(row)?)))
+        .optional()
+}
+
 /// The highest `seq` ever given out.
 pub(crate) fn last_seq(conn: &Connection) -> Result<u64> {
     conn.prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'event'")?
         .query_row([], |row| count(row, 0))
         .optional()
         .map(|seq| seq.unwrap_or(0))
+}
+
+/// Sets the counter of numbers.
+pub(crate) fn set_last_seq(conn: &Connection, seq: u64) -> Result<()> {
+    conn.execute("DELETE FROM sqlite_sequence WHERE name = 'event'", [])?;
+    conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('event', ?1)", [int(seq)])
+        .map(drop)
 }
 
 /// The highest `seq` that is still in the log.

@@ -5,12 +5,19 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 /// The version of the tables that this program writes.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
+/// The version from which on accepted losses are kept.
+pub(crate) const WITH_LOSSES: u32 = 4;
+
 /// Marks a database as a ledger in its header: "PrvL".
 pub(crate) const APPLICATION_ID: i32 = 0x5072_764c;
 
 /// Step `n` leads from version `n` to `n + 1`. Steps are only ever added.
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("words.sql"), include_str!("imported.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("words.sql"),
+    include_str!("imported.sql"),
+    include_str!("lost.sql"),
+];
 
 /// Brings the tables up to date, step by step, each in its own transaction.
 pub(crate) fn migrate(conn: &Connection) -> rusqlite::Result<()> {

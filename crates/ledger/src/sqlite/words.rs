@@ -13,7 +13,7 @@ use crate::{Fold, FoundBy, ReadLedger, StreamId, Words};
 impl SqliteLedger {
     /// Takes into the index what an older program wrote without one. Costs one look where there is nothing to do.
     pub fn index_rest(&mut self, fold: Fold<'_>) -> std::result::Result<u64, crate::Error> {
-        if self.unknown.is_some() {
+        if self.unknown.is_some() || self.reader.loss.is_some() {
             return Ok(0);
         }
         let mut indexed = 0;

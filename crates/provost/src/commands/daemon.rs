@@ -12,7 +12,7 @@ use super::change::KeyArgs;
 use crate::{
     cli::Outcome,
     clock,
-    context::Context,
+    context::{Context, ledger_warning},
     daemon::{
         self,
         keeper::{Keeper, unheard},
@@ -231,6 +231,13 @@ fn status(context: &Context) -> Outcome {
         read_only,
     ];
     context.ui.lines(&lines.into_iter().flatten().collect::<Vec<_>>())?;
+    if !info.unknown_holders.is_empty() {
+        context.ui.line("")?;
+        context.ui.lines(&ui::unknown_lines(context.ui.paint, &info.unknown_holders))?;
+    }
+    if let Some(warning) = ledger_warning(&info) {
+        context.ui.warn(&warning);
+    }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }

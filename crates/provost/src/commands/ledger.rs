@@ -12,12 +12,16 @@ use clap::{Args, Subcommand};
 use provost_api::{ApiError, Code};
 use provost_engine::stream;
 use provost_ledger::{
-    Durability, Exported, ImportError, Imported, Open, OpenError, OpenOptions, SqliteLedger,
-    SqliteReader,
+    Difference, Durability, Exported, ImportError, Imported, Open, OpenError, OpenOptions,
+    SqliteLedger, SqliteReader,
 };
 use serde_json::{Value, json};
 
-use super::{change::KeyArgs, input};
+use super::{
+    change::KeyArgs,
+    input,
+    recover::{self, RecoverArgs},
+};
 use crate::{
     cli::Outcome,
     context::Context,
@@ -63,6 +67,14 @@ enum What {
         after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply"
     )]
     Archive(ArchiveArgs),
+    /// Show what the ledger lost, and continue without it
+    ///
+    /// A ledger that lost its end, or was replaced by an older copy, can only be read. This lists the events that are
+    /// gone and what runs unknown to the ledger. A newer copy of the files may be put back; or the loss is accepted.
+    #[command(
+        after_help = "Examples:\n  provost ledger recover\n  provost ledger recover --stop-unknown\n  provost ledger recover --accept-loss"
+    )]
+    Recover(RecoverArgs),
     /// Print where the ledger is
     #[command(after_help = "Examples:\n  provost ledger path")]
     Path,
@@ -102,6 +114,9 @@ struct ArchiveArgs {
     key: KeyArgs,
 }
 
+/// What decides about lost events.
+const RECOVER: &str = "provost ledger recover";
+
 /// What takes over an export: only an empty home does.
 const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE";
 
@@ -112,6 +127,7 @@ pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
         What::Import(args) => import(context, args),
         What::Backup(args) => backup(context, &args.directory),
         What::Archive(args) => archive(context, args),
+        What::Recover(args) => recover::run(context, args),
         What::Path => {
             let path = context.home()?.ledger().display().to_string();
             let value = json!({"ok": true, "path": path});
@@ -121,8 +137,13 @@ pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
 }
 
 fn verify(context: &Context) -> Outcome {
-    let report = provost_ledger::verify(&reader(context)?, &mut stream::refold)
-        .map_err(|why| storage(&why))?;
+    let reader = reader(context)?;
+    let mut report =
+        provost_ledger::verify(&reader, &mut stream::refold).map_err(|why| storage(&why))?;
+    if let Some(loss) = reader.loss() {
+        let what = loss.to_string();
+        report.differences.insert(0, Difference { stream: None, what, next: RECOVER });
+    }
     let differences: Vec<Value> = report
         .differences
         .iter()
@@ -158,7 +179,7 @@ fn verify(context: &Context) -> Outcome {
 /// With --json and no file the export itself is the data, for it is JSON lines already.
 fn export(context: &Context, args: &ExportArgs) -> Outcome {
     super::export::refuse_agents(context)?;
-    let (reader, home) = (reader(context)?, context.trusted_home()?.id());
+    let (reader, home) = (warning_reader(context)?, context.trusted_home()?.id());
     let Some(path) = &args.to else {
         let mut out = std::io::stdout().lock();
         let exported =
@@ -290,7 +311,7 @@ fn import_error(why: &ImportError) -> ApiError {
 
 fn backup(context: &Context, to: &Path) -> Outcome {
     super::export::refuse_agents(context)?;
-    reader(context)?.backup(to).map_err(|why| {
+    warning_reader(context)?.backup(to).map_err(|why| {
         let code = match why {
             provost_ledger::BackupError::Exists { .. } => Code::Refused,
             provost_ledger::BackupError::Storage(_) => Code::Storage,
@@ -337,11 +358,20 @@ pub(super) fn reader(context: &Context) -> Result<SqliteReader, ApiError> {
     SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))
 }
 
-fn open_error(why: &OpenError) -> ApiError {
+/// Opens the ledger, and warns if it lost events: what is copied lacks them too.
+fn warning_reader(context: &Context) -> Result<SqliteReader, ApiError> {
+    let reader = reader(context)?;
+    if let Some(loss) = reader.loss() {
+        context.ui.warn(&format!("{loss}: {RECOVER}"));
+    }
+    Ok(reader)
+}
+
+pub(super) fn open_error(why: &OpenError) -> ApiError {
     let (code, next) = match why {
         OpenError::Missing { .. } => (Code::NotFound, "provost spawn -- COMMAND"),
         OpenError::Locked { .. } => (Code::Refused, "provost daemon stop"),
-        OpenError::Vanished { .. } | OpenError::NotALedger { .. } | OpenError::Older { .. } => {
+        OpenError::Vanished { .. } | OpenError::NotALedger { .. } => {
             (Code::Storage, "provost ledger path")
         }
         OpenError::Newer { .. } => (Code::ReadOnly, "provost --version"),
@@ -350,6 +380,6 @@ fn open_error(why: &OpenError) -> ApiError {
     chain(code, "the ledger cannot be opened", why).next(next)
 }
 
-fn storage(why: &provost_ledger::Error) -> ApiError {
+pub(super) fn storage(why: &provost_ledger::Error) -> ApiError {
     chain(Code::Storage, "the ledger cannot be read", why).next("provost ledger verify")
 }

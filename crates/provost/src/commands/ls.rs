@@ -3,10 +3,10 @@
 use std::{path::Path, process::ExitCode};
 
 use clap::{Args, builder::PossibleValuesParser};
-use provost_api::{ApiError, Client, Code, RunRow, SessionRow};
+use provost_api::{ApiError, Client, Code, RunRow, SessionRow, UnknownHolder};
 use provost_core::lifecycle::State;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     cli::Outcome,
@@ -49,6 +49,22 @@ pub(super) struct ListReply {
     pub(super) runs: Vec<RunRow>,
     #[serde(default)]
     pub(super) more: bool,
+    #[serde(default)]
+    pub(super) unknown_holders: Vec<UnknownHolder>,
+    #[serde(default)]
+    pub(super) ledger_loss: Option<String>,
+}
+
+impl ListReply {
+    /// Adds what the ledger lost and what runs unknown to it, where there is such.
+    pub(super) fn add_condition(&self, value: &mut Value) {
+        if let Some(loss) = &self.ledger_loss {
+            value["ledger_loss"] = json!(loss);
+        }
+        if !self.unknown_holders.is_empty() {
+            value["unknown_holders"] = json!(self.unknown_holders);
+        }
+    }
 }
 
 pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
@@ -66,7 +82,9 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
         reply.sessions.clear();
     }
     if context.ui.json {
-        context.ui.value(&json!({"ok": true, "runs": reply.runs, "more": reply.more}))?;
+        let mut value = json!({"ok": true, "runs": reply.runs, "more": reply.more});
+        reply.add_condition(&mut value);
+        context.ui.value(&value)?;
         return Ok(ExitCode::SUCCESS);
     }
     show(context, reply)
@@ -74,8 +92,9 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
 
 fn show(context: &Context, reply: ListReply) -> Outcome {
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
-    let ListReply { sessions, runs, more } = reply;
+    let ListReply { sessions, runs, more, unknown_holders, .. } = reply;
     if sessions.is_empty() && runs.is_empty() {
+        context.ui.lines(&ui::unknown_lines(paint, &unknown_holders))?;
         context.ui.talk("no sessions and no runs");
         let next = ["provost run GOAL", "provost spawn -- COMMAND", "provost ls --all"];
         context.ui.next(&next.map(str::to_owned));
@@ -90,6 +109,10 @@ fn show(context: &Context, reply: ListReply) -> Outcome {
     }
     if !sessions.is_empty() {
         lines.extend(ui::session_lines(paint, screen, now, sessions));
+    }
+    if !unknown_holders.is_empty() {
+        lines.push(String::new());
+        lines.extend(ui::unknown_lines(paint, &unknown_holders));
     }
     context.ui.lines(&lines)?;
     if more {

@@ -44,6 +44,7 @@ pub(crate) mod monitor;
 pub(crate) mod pair;
 pub(crate) mod plan;
 pub(crate) mod presets;
+mod recover;
 pub(crate) mod rename;
 pub(crate) mod replay;
 pub(crate) mod report;

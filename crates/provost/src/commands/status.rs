@@ -189,6 +189,7 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         value["for_operator"] = told
             .map(|row| json!({"task": row.id, "name": row.name, "messages": row.for_operator}))
             .collect();
+        reply.add_condition(&mut value);
         return context.ui.result(value, &next);
     }
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
@@ -201,6 +202,10 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
     if !waiting.is_empty() {
         context.ui.line("")?;
         context.ui.lines(&ui::for_operator_lines(paint, &waiting))?;
+    }
+    if !reply.unknown_holders.is_empty() {
+        context.ui.line("")?;
+        context.ui.lines(&ui::unknown_lines(paint, &reply.unknown_holders))?;
     }
     context.ui.next(&next);
     Ok(())

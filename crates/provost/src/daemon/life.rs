@@ -180,7 +180,6 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
         | OpenError::Vanished { .. }
         | OpenError::NotALedger { .. }
         | OpenError::Newer { .. }
-        | OpenError::Older { .. }
         | OpenError::Storage(_) => {
             ApiError::new(Code::Storage, shell::chain(&why)).next("provost doctor")
         }

@@ -16,7 +16,7 @@ mod timed_stream;
 mod watchdog;
 
 pub(crate) use life::run;
-pub(crate) use start::{connect_only, connect_within, ensure, must_be_operator};
+pub(crate) use start::{connect_only, connect_within, ensure, must_be_operator, without_daemon};
 
 /// Where a detached daemon's standard error goes, in the log directory.
 pub(crate) const LOG_FILE: &str = "daemon.log";

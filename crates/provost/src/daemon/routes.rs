@@ -28,15 +28,16 @@ use provost_core::{
 };
 use provost_engine::{
     report::{self, check_name, check_text},
-    shell::{Ask, By, Extent, Listing, TaskAsk, VerifierCommand, run_verifier, watch},
+    shell::{Ask, By, Extent, Listing, TaskAsk, VerifierCommand, run_verifier, unknown, watch},
 };
+use provost_ledger::SqliteReader;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
     gc,
     peer::{self, Peer},
-    server::{Caller, Daemon},
+    server::{Caller, Condition, Daemon},
     sse,
 };
 
@@ -147,6 +148,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/verify", post(verify))
         .route("/v1/gc", post(collect))
         .route("/v1/ledger/archive", post(archive))
+        .route("/v1/ledger/stop-unknown", post(stop_unknown))
         .fallback(nothing)
         .method_not_allowed_fallback(nothing)
         .layer(DefaultBodyLimit::max(MAX_REQUEST))
@@ -159,7 +161,7 @@ async fn nothing() -> Refusal {
 }
 
 async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
-    let status = daemon.handle.ask_json(Ask::Status).await?;
+    let Condition { status, ledger_loss, unknown_holders } = daemon.condition().await?;
     let environment = match daemon.peer(&caller).await {
         Ok(Peer::Operator) => daemon.world.environment.names().map(str::to_owned).collect(),
         // Which variables the operator has set is not for agents.
@@ -173,6 +175,8 @@ async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
         socket: daemon.world.home.socket().display().to_string(),
         home: daemon.world.home.root().display().to_string(),
         read_only: status["read_only"].as_str().map(str::to_owned),
+        ledger_loss,
+        unknown_holders,
         live_sessions: status["live"].as_u64().unwrap_or(0) as usize,
         running_agents: status["agents"].as_u64().unwrap_or(0) as usize,
         environment,
@@ -253,11 +257,39 @@ async fn list(
     };
     let ListQuery { role, state, project, .. } = query;
     let listing = Listing { role, state, project, extent };
+    let appendix = daemon.condition().await?.appendix();
     if all {
-        return Ok(raw(daemon.stream_all(&caller, listing).await?));
+        return Ok(raw(daemon.stream_all(&caller, listing, appendix).await?));
     }
-    let text = daemon.handle.ask(Ask::List(listing), "operator", None).await?;
+    let mut text = daemon.handle.ask(Ask::List(listing), "operator", None).await?;
+    if !appendix.is_empty() && text.ends_with('}') {
+        text.truncate(text.len() - 1);
+        text.push_str(&appendix);
+        text.push('}');
+    }
     Ok(raw(Body::from(text)))
+}
+
+/// Ends what runs and the ledger does not know.
+async fn stop_unknown(State(daemon): State<Daemon>, caller: Caller, _body: Bytes) -> Answer {
+    daemon.peer(&caller).await?.must_be_operator()?;
+    let (home, ledger) = (daemon.world.home.clone(), daemon.world.home.ledger());
+    let found = tokio::task::spawn_blocking(move || {
+        let reader = SqliteReader::open(&ledger).map_err(|why| unread(&why))?;
+        unknown::survey(&home, &reader).map_err(|why| unread(&why))
+    });
+    let found = found.await.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
+    let mut stopped = Vec::new();
+    for holder in found.into_iter().filter(|holder| holder.alive) {
+        unknown::stop(&daemon.world, &holder).await?;
+        stopped.push(holder);
+    }
+    Ok(Json(json!({"ok": true, "stopped": stopped})).into_response())
+}
+
+fn unread(why: &dyn std::error::Error) -> ApiError {
+    ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
+        .next("provost ledger verify")
 }
 
 /// What `spawn` sends: the id may be minted by the client, so that it knows it before it asks.
@@ -603,6 +635,10 @@ async fn collect(
 ) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let CollectRequest { apply, older_than_ms, runs } = request;
+    if let Some(loss) = daemon.condition().await?.ledger_loss.filter(|_| apply) {
+        let message = format!("nothing is removed: {loss}");
+        return Err(ApiError::new(Code::Storage, message).next("provost ledger recover").into());
+    }
     let wanted = gc::Wanted { apply, older_than_ms: older_than_ms.unwrap_or(KEEP_MS), runs };
     Ok(Json(gc::collect(&daemon, &wanted).await?).into_response())
 }

@@ -14,14 +14,16 @@ use axum::{
     response::Response,
     serve::IncomingStream,
 };
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, Code, UnknownHolder};
 use provost_core::ids::{LaunchId, SessionId};
-use provost_engine::shell::{Ask, Handle, Listing, World};
+use provost_engine::shell::{Ask, Handle, Listing, World, unknown};
 use provost_ledger::SqliteReader;
 use provost_sys::{
     origin::{Account, Boundary, Origin},
     peer::{Peer as Pinned, Pinning},
+    register::Launched,
 };
+use serde_json::{Value, json};
 use tokio::{
     net::UnixStream,
     sync::{OnceCell, mpsc},
@@ -71,6 +73,27 @@ pub(super) fn pinning() -> Pinning {
         }
     }
     Pinning::Best
+}
+
+/// How the daemon is.
+pub(crate) struct Condition {
+    pub(crate) status: Value,
+    pub(crate) ledger_loss: Option<String>,
+    pub(crate) unknown_holders: Vec<UnknownHolder>,
+}
+
+impl Condition {
+    /// What a listing says besides its rows, as further fields of its object; nothing where all is well.
+    pub(crate) fn appendix(&self) -> String {
+        let mut text = String::new();
+        if let Some(loss) = &self.ledger_loss {
+            text.push_str(&format!(",\"ledger_loss\":{}", json!(loss)));
+        }
+        if !self.unknown_holders.is_empty() {
+            text.push_str(&format!(",\"unknown_holders\":{}", json!(self.unknown_holders)));
+        }
+        text
+    }
 }
 
 /// A caller of this user.
@@ -251,6 +274,39 @@ impl Daemon {
         Ok(origin)
     }
 
+    /// How the daemon is, with what the ledger lost and what runs unknown to it.
+    pub(crate) async fn condition(&self) -> Result<Condition, ApiError> {
+        let register = self.world.holders.register();
+        let held = register.launches().iter().filter(|launched| launched.holder.is_some());
+        let registered = held.map(|launched| launched.key.clone()).collect();
+        let status = self.handle.ask_json(Ask::Status { registered }).await?;
+        let names: Vec<&str> = status["off_board"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let is_named = |launched: &&Launched| names.contains(&launched.key.as_str());
+        let off_board: Vec<_> = register.launches().iter().filter(is_named).cloned().collect();
+        let unknown_holders = self.unknown(off_board).await?;
+        let ledger_loss = status["ledger_loss"].as_str().map(str::to_owned);
+        Ok(Condition { status, ledger_loss, unknown_holders })
+    }
+
+    async fn unknown(&self, registered: Vec<Launched>) -> Result<Vec<UnknownHolder>, ApiError> {
+        if registered.is_empty() {
+            return Ok(Vec::new());
+        }
+        let home = self.world.home.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            // A ledger that cannot be read is told by what is asked of it.
+            let reader = SqliteReader::open(&home.ledger()).ok()?;
+            unknown::living(&home, &reader, &registered).ok()
+        });
+        let found = looked.await.map_err(|why| ApiError::new(Code::Internal, why.to_string()))?;
+        Ok(found.unwrap_or_default())
+    }
+
     /// Tells the holders of a session that their limit was raised.
     pub(crate) async fn raise_limit(&self, session: String, bytes: u64) -> Result<(), ApiError> {
         let row = self.handle.ask_json(Ask::Row { session }).await?;
@@ -277,13 +333,15 @@ impl Daemon {
         &self,
         caller: &Caller,
         listing: Listing,
+        appendix: String,
     ) -> Result<Body, ApiError> {
         let turn = self.read_turn(caller).await?;
         let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(2);
         let ledger = self.world.home.ledger();
         self.own(async move {
-            let written =
-                tokio::task::spawn_blocking(move || write_all(&ledger, &listing, &sender));
+            let written = tokio::task::spawn_blocking(move || {
+                write_all(&ledger, &listing, &appendix, &sender)
+            });
             // A client that went away needs no more; one that reads nothing is cut off by its connection.
             drop(written.await);
             drop(turn);
@@ -302,6 +360,7 @@ const CHUNK: usize = 64 << 10;
 fn write_all(
     ledger: &Path,
     listing: &Listing,
+    appendix: &str,
     sender: &tokio::sync::mpsc::Sender<Result<Bytes, std::io::Error>>,
 ) -> Result<(), ()> {
     let failed = |why: String| drop(sender.blocking_send(Err(std::io::Error::other(why))));
@@ -334,7 +393,7 @@ fn write_all(
         std::ops::ControlFlow::Continue(())
     });
     visited.map_err(|why| failed(why.to_string()))?;
-    chunk.push_str(&format!("],\"runs\":[{}],\"more\":false}}", runs.join(",")));
+    chunk.push_str(&format!("],\"runs\":[{}],\"more\":false{appendix}}}", runs.join(",")));
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
 }
 

@@ -9,7 +9,8 @@ use axum::body::{Body, Bytes};
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::ids::{RunId, SessionId};
 use provost_engine::shell::Published;
-use provost_ledger::{ReadLedger, SqliteReader};
+use provost_ledger::{AcceptedLoss, ReadLedger, SqliteReader};
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
 
 use super::server::{Caller, Daemon};
@@ -30,6 +31,9 @@ const UNREAD: usize = 1 << 20;
 
 /// What is read at once for a follower.
 const PAGE: Page = Page { rows: 100, bytes: UNREAD };
+
+/// The kind of the row that stands for events that were lost.
+pub(crate) const EVENTS_LOST: &str = "ledger.events_lost";
 
 /// How often a line is sent on a quiet stream, so that a client that went away is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -85,7 +89,20 @@ pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, 
     };
     let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
     let (mut rows, mut last, mut bytes) = (Vec::new(), wanted.after, 0);
+    let accepted = reader.accepted_losses().map_err(|why| told(why.to_string()))?;
+    let mut losses = accepted.into_iter().filter(|loss| loss.seq > wanted.after).peekable();
+    let mut is_full = false;
     let read = reader.for_each_record(wanted.after, &mut |record| {
+        while rows.len() < page.rows
+            && let Some(loss) = losses.next_if(|loss| loss.seq < record.seq)
+        {
+            last = loss.seq;
+            rows.push(lost(&loss));
+        }
+        is_full = rows.len() >= page.rows;
+        if is_full {
+            return std::ops::ControlFlow::Break(());
+        }
         last = record.seq;
         let record = record.to_owned();
         let row = provost_engine::shell::event_row(&record);
@@ -93,15 +110,32 @@ pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, 
             bytes += record.data.len();
             rows.push(row);
         }
-        if rows.len() < page.rows && bytes < page.bytes {
-            std::ops::ControlFlow::Continue(())
-        } else {
-            std::ops::ControlFlow::Break(())
-        }
+        is_full = rows.len() >= page.rows || bytes >= page.bytes;
+        if is_full { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     });
     read.map_err(|why| told(why.to_string()))?;
-    let is_full = rows.len() >= page.rows || bytes >= page.bytes;
+    if !is_full {
+        for loss in losses {
+            last = loss.seq;
+            rows.push(lost(&loss));
+        }
+    }
     Ok(Found { rows, last, is_full })
+}
+
+/// Shows a loss that the operator accepted. It is for everyone: events of any session may be among those lost.
+fn lost(loss: &AcceptedLoss) -> EventRow {
+    EventRow {
+        seq: loss.seq,
+        at: loss.wall_ms,
+        session: String::new(),
+        stream: "ledger".to_owned(),
+        version: 0,
+        kind: EVENTS_LOST.to_owned(),
+        actor: "operator".to_owned(),
+        data: json!({"first": loss.first, "last": loss.last}),
+        state: None,
+    }
 }
 
 /// Follows the ledger from `wanted.after` on.

@@ -83,15 +83,32 @@ fn is_forbidden(home: &Home) -> bool {
 
 /// Talks with the daemon; starts one if none runs, and replaces one that is older than this program. One that
 /// leaves while it is talked with is followed by the next, and asked again.
-pub(crate) fn ensure(home: &Home) -> Result<Client, ApiError> {
+pub(crate) fn ensure(home: &Home) -> Result<(Client, Option<DaemonInfo>), ApiError> {
     if is_inside_a_launch() {
         // A daemon started here would be a descendant of the launch's holder, and end with it.
-        return connect_only(home);
+        return connect_only(home).map(|client| (client, None));
     }
     home.prepare()?;
     let info = wake(home)?;
     let again = home.clone();
-    usable(Client::new(home.socket()).reviving(move |lost| revive(&again, lost)), &info)
+    let client =
+        usable(Client::new(home.socket()).reviving(move |lost| revive(&again, lost)), &info)?;
+    Ok((client, Some(info)))
+}
+
+/// Does something while no daemon has the ledger, and no command starts one.
+pub(crate) fn without_daemon<T>(
+    home: &Home,
+    work: impl FnOnce() -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
+    let _turn = lock(home)?;
+    let client = Client::new(home.socket()).within(PROBE);
+    match client.get::<DaemonInfo>("/v1/daemon") {
+        Ok(_) => replace(home, &client)?,
+        Err(error) if error.code == Code::Unreachable => {}
+        Err(error) => return Err(error),
+    }
+    work()
 }
 
 /// Has another daemon take over from one that left in order. One that died over a request is not asked the

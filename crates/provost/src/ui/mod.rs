@@ -18,6 +18,7 @@ mod screen;
 mod table;
 mod task;
 mod text;
+mod unknown;
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -55,6 +56,7 @@ pub(crate) use task::{
     message_lines, task_card, task_changed, task_lines,
 };
 pub(crate) use text::{clean, clean_block, clip, escape_json};
+pub(crate) use unknown::unknown_lines;
 
 use crate::error::Error;
 

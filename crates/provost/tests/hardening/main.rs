@@ -1,5 +1,7 @@
 //! Hardening on the real binary: crashes at every commit, bad input, and floods.
 
+#[expect(clippy::print_stdout, reason = "a campaign says which it is, and what it cannot do")]
+mod campaign;
 mod crash;
 mod damage;
 mod disk;
@@ -8,3 +10,5 @@ mod homes;
 mod input;
 mod kit;
 mod races;
+mod recovery;
+mod scripts;

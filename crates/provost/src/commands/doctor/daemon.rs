@@ -18,6 +18,7 @@ pub(super) fn examine(
 ) -> Vec<Finding> {
     let info = daemon::connect_only(home).and_then(|client| client.get::<DaemonInfo>("/v1/daemon"));
     let mut findings = vec![running(home, &info)];
+    findings.extend(unknown(&info));
     findings.extend(history::examine(home, info.as_ref().ok().map(|info| info.pid)));
     let there = match &info {
         Ok(info) => info.environment.clone(),
@@ -37,7 +38,8 @@ fn running(home: &Home, info: &Result<DaemonInfo, ApiError>) -> Finding {
             ),
             "provost daemon stop",
         ),
-        Ok(info) => match &info.read_only {
+        // What the ledger lost is a finding of its own.
+        Ok(info) => match info.read_only.as_ref().filter(|_| info.ledger_loss.is_none()) {
             Some(why) => Finding::fail(
                 "daemon",
                 format!("nothing can be changed: {why}"),
@@ -67,6 +69,20 @@ fn running(home: &Home, info: &Result<DaemonInfo, ApiError>) -> Finding {
         },
         Err(error) => Finding::fail("daemon", error.message.clone(), "provost daemon stop"),
     }
+}
+
+/// What runs and the ledger does not know.
+fn unknown(info: &Result<DaemonInfo, ApiError>) -> Option<Finding> {
+    let found = &info.as_ref().ok()?.unknown_holders;
+    let names: Vec<String> = found
+        .iter()
+        .map(|holder| {
+            let pid = holder.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+            format!("{}{pid}", holder.command)
+        })
+        .collect();
+    let what = format!("run unknown to the ledger: {}", names.join(", "));
+    (!found.is_empty()).then(|| Finding::fail("processes", what, "provost ledger recover"))
 }
 
 /// Variables are passed on from the daemon's environment, so they must be there.

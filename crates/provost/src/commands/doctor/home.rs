@@ -142,6 +142,9 @@ fn ledger(home: &Home) -> Finding {
         Err(OpenError::Missing { .. }) => return Finding::ok("ledger", "none yet"),
         Err(why) => return Finding::fail("ledger", why.to_string(), restore),
     };
+    if let Some(loss) = reader.loss() {
+        return Finding::fail("ledger", loss.to_string(), "provost ledger recover");
+    }
     let mut unknown = None;
     let looked = reader.last_seq().and_then(|last| {
         let newest = reader.read_after(last.saturating_sub(1), 1)?;

@@ -60,6 +60,10 @@ impl EventLines {
 
 /// Says what happened. An event that this program has no words for is shown as it was recorded.
 fn told(event: &EventRow) -> String {
+    if event.stream == "ledger" {
+        let (first, last) = (&event.data["first"], &event.data["last"]);
+        return format!("events {first} to {last} were lost, and the loss was accepted");
+    }
     if let Some(words) = run_words(&event.kind, &event.data) {
         return words;
     }

@@ -1,0 +1,275 @@
+//! What Provost started and the ledger does not know, because the events of it were lost.
+//!
+//! A launch, check or hook is recorded before its holder starts. So a directory whose owner or launch is not in the
+//! ledger belongs to events that are gone. Nothing of it is taken up: it is listed, and stopped if the operator asks.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use provost_api::{ApiError, Code, UnknownHolder};
+use provost_core::ids::{LaunchId, SessionId};
+use provost_holder::{Held, Identity, Looked, look, tree, wire::Op};
+use provost_ledger::{Error, ReadLedger, SqliteReader, StreamId};
+use provost_sys::register::Launched;
+
+use super::{
+    executor::World,
+    held::{self, Holders, Link},
+    home::Home,
+    start_record::RANDOM_MARK,
+};
+use crate::stream;
+
+/// How long a command has between TERM and KILL.
+const GRACE_MS: u64 = 2_000;
+
+/// How long its holder may take to end it.
+const ENDING: Duration = Duration::from_secs(15);
+
+/// A directory of a holder, by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Key {
+    Launch(LaunchId),
+    /// A check, hook or setup: the UUID of its session, run or team, and the effect's key.
+    Effect {
+        owner: SessionId,
+        key: String,
+    },
+}
+
+impl Key {
+    /// Reads a name. What no session, run or team owns is none of this module's.
+    fn parse(name: &str) -> Option<Key> {
+        if let Ok(launch) = name.parse() {
+            return Some(Key::Launch(launch));
+        }
+        let name = name.split(RANDOM_MARK).next().unwrap_or(name);
+        let (owner, key) = name.split_once('.')?;
+        Some(Key::Effect { owner: owner.parse().ok()?, key: key.to_owned() })
+    }
+
+    fn session(&self) -> SessionId {
+        match self {
+            Key::Launch(launch) => launch.session,
+            Key::Effect { owner, .. } => *owner,
+        }
+    }
+
+    fn directory(&self, home: &Home, name: &str) -> PathBuf {
+        match self {
+            Key::Launch(_) => home.launches().join(name),
+            Key::Effect { .. } => home.checks().join(name),
+        }
+    }
+}
+
+/// Whether the ledger has the owner of a holder's directory, and if it is a launch, the launch.
+fn is_known(ledger: &dyn ReadLedger, name: &str) -> Result<bool, Error> {
+    match Key::parse(name) {
+        None => Ok(true),
+        Some(Key::Launch(launch)) => has_launch(ledger, launch),
+        Some(Key::Effect { owner, .. }) => Ok(owner_stream(ledger, owner)?.is_some()),
+    }
+}
+
+fn has_launch(ledger: &dyn ReadLedger, launch: LaunchId) -> Result<bool, Error> {
+    let id = stream::stream_id(launch.session);
+    if ledger.stream(&id)?.is_none() {
+        return Ok(false);
+    }
+    let records = ledger.read_stream(&id, 0)?;
+    Ok(match stream::fold(&id, None, &records) {
+        Ok(session) => session.launches.iter().any(|own| own.id == launch),
+        // A session that cannot be folded is damaged, not lost.
+        Err(_) => true,
+    })
+}
+
+/// The stream of a session, run or team with this UUID.
+fn owner_stream(ledger: &dyn ReadLedger, owner: SessionId) -> Result<Option<StreamId>, Error> {
+    for kind in [stream::SESSION, stream::RUN, stream::TASK] {
+        let id = StreamId::new(format!("{kind}/{owner}")).ok();
+        if let Some(id) = id
+            && ledger.stream(&id)?.is_some()
+        {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
+
+/// The owner of a holder's directory, and the launch if it is one.
+pub(super) fn owner_of(name: &str) -> Option<(SessionId, Option<LaunchId>)> {
+    Key::parse(name).map(|key| match key {
+        Key::Launch(launch) => (launch.session, Some(launch)),
+        Key::Effect { owner, .. } => (owner, None),
+    })
+}
+
+/// Those of these registered holders that live and that the ledger does not know.
+pub fn living(
+    home: &Home,
+    ledger: &SqliteReader,
+    registered: &[Launched],
+) -> Result<Vec<UnknownHolder>, Error> {
+    let mut found = Vec::new();
+    for launched in registered {
+        let name = &launched.key;
+        let lives = |holder: &Identity| holder.is_alive().unwrap_or(false);
+        let Some(key) = Key::parse(name) else { continue };
+        if launched.holder.as_ref().is_some_and(lives) && !is_known(ledger, name)? {
+            let mut holder = describe(name, &key, &key.directory(home, name));
+            holder.owner_known = owner_stream(ledger, key.session())?.is_some();
+            found.push(holder);
+        }
+    }
+    Ok(found)
+}
+
+/// Looks at every directory of a holder. Returns those that the ledger does not know, the living ones first.
+///
+/// Of a ledger that lost its end, also effects of known sessions count that began after the last event, unless they
+/// are still to be done: they belong to what was lost.
+pub fn survey(home: &Home, ledger: &SqliteReader) -> Result<Vec<UnknownHolder>, Error> {
+    let last = match ledger.loss() {
+        Some(_) => ledger.newest_record()?.map(|record| record.at.wall_ms),
+        None => None,
+    };
+    let mut found = Vec::new();
+    for parent in [home.launches(), home.checks()] {
+        for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Some(key) = Key::parse(&name) else { continue };
+            let mut holder = describe(&name, &key, &entry.path());
+            let known = is_known(ledger, &name)?;
+            if known && !last.is_some_and(|last| began_after(ledger, &key, &holder, last)) {
+                continue;
+            }
+            holder.owner_known = owner_stream(ledger, key.session())?.is_some();
+            found.push(holder);
+        }
+    }
+    found.sort_by(|one, other| (other.alive, &one.key).cmp(&(one.alive, &other.key)));
+    Ok(found)
+}
+
+/// Whether an effect was started after a moment and is not one that is still to be done.
+fn began_after(ledger: &SqliteReader, key: &Key, holder: &UnknownHolder, last: i64) -> bool {
+    let Key::Effect { owner, key } = key else { return false };
+    let is_pending = owner_stream(ledger, *owner)
+        .ok()
+        .flatten()
+        .and_then(|id| ledger.stream(&id).ok().flatten())
+        .is_some_and(|state| state.owed.iter().any(|owed| owed.key == *key));
+    !is_pending && holder.started_at.is_some_and(|at| at > last)
+}
+
+fn describe(name: &str, key: &Key, dir: &Path) -> UnknownHolder {
+    let looked = look(dir);
+    let (held, alive) = match &looked {
+        Ok(Looked::Alive { held }) => (Some(held), true),
+        Ok(Looked::Ended { held, gone, .. }) => (held.as_ref(), gone.is_none() && lives(held)),
+        Ok(Looked::HolderDied { held, .. }) => (held.as_ref(), has_survivors(name)),
+        Ok(Looked::Starting { holder, .. }) => {
+            (None, holder.as_ref().is_some_and(|holder| holder.is_alive().unwrap_or(true)))
+        }
+        Ok(Looked::OtherBoot { held, .. }) => (held.as_ref(), false),
+        Ok(Looked::Absent) => (None, has_survivors(name)),
+        // What cannot be looked at may live.
+        Err(_) => (None, has_survivors(name)),
+    };
+    UnknownHolder {
+        key: name.to_owned(),
+        owner: key.session().to_string(),
+        owner_known: false,
+        alive,
+        pid: held.map(|held| held.child.pid),
+        command: held.map(|held| held.argv.join(" ")).unwrap_or_default(),
+        directory: held.map(|held| held.cwd.display().to_string()).unwrap_or_default(),
+        started_at: held.and_then(|held| i64::try_from(held.started_wall_ms).ok()),
+    }
+}
+
+fn lives(held: &Option<Held>) -> bool {
+    held.as_ref().is_some_and(|held| held.holder.is_alive().unwrap_or(false))
+}
+
+fn has_survivors(name: &str) -> bool {
+    tree::survivors(name).is_ok_and(|left| !left.is_empty())
+}
+
+/// Ends a launch, check or hook that the ledger does not know, and returns when nothing of it is left.
+pub async fn stop(world: &World, holder: &UnknownHolder) -> Result<(), ApiError> {
+    let failed = |why: String| {
+        ApiError::new(Code::Failed, format!("{} cannot be stopped: {why}", holder.key))
+            .next("provost ledger recover --stop-unknown")
+    };
+    let key = Key::parse(&holder.key).ok_or_else(|| failed("it has no owner".to_owned()))?;
+    let dir = key.directory(&world.home, &holder.key);
+    ask_to_end(&world.holders, &dir).await;
+    let traces = world.holders.traces(&dir);
+    let ended = held::none_left(&traces, held::SURVIVOR_GRACE).await;
+    ended.map(drop).map_err(|why| failed(why.to_string()))
+}
+
+/// Has the holder end its command by itself, so that its records tell of that. One that does not is ended with it.
+async fn ask_to_end(holders: &Holders, dir: &Path) {
+    let Ok(mut link) = Link::follow(dir).await else { return };
+    if link.send(Op::Stop { grace_ms: GRACE_MS }).await.is_ok()
+        && tokio::time::timeout(ENDING, link.gone()).await.is_ok()
+    {
+        holders.ended(&link);
+        holders.reap();
+    }
+}
+
+/// Moves the directory and the start record of something that has ended and that the ledger does not know, so that
+/// nothing new of the same name takes its result. Returns where to.
+pub fn set_aside(home: &Home, holder: &UnknownHolder) -> io::Result<PathBuf> {
+    let Some(key) = Key::parse(&holder.key) else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let lost = home.lost();
+    provost_sys::private::own_dir(&lost).map_err(io::Error::other)?;
+    let to = free_name(&lost, &holder.key)?;
+    fs::rename(key.directory(home, &holder.key), &to)?;
+    let name = holder.key.split(RANDOM_MARK).next().unwrap_or(&holder.key);
+    match fs::rename(home.start(name), to.join("start.json")) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        Ok(()) | Err(_) => Ok(to),
+    }
+}
+
+fn free_name(parent: &Path, name: &str) -> io::Result<PathBuf> {
+    let plain = parent.join(name);
+    if plain.symlink_metadata().is_err() {
+        return Ok(plain);
+    }
+    let mut random = [0; 4];
+    fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(parent.join(format!("{name}-{:08x}", u32::from_le_bytes(random))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "0199aa11-0000-7000-8000-0000deadbeef";
+
+    #[test]
+    fn directory_name_tells_owner_and_effect() {
+        let owner: SessionId = SESSION.parse().unwrap();
+        let launch: LaunchId = format!("{SESSION}.l2").parse().unwrap();
+        assert_eq!(Key::parse(&format!("{SESSION}.l2")), Some(Key::Launch(launch)));
+        let effect = Key::Effect { owner, key: "c1-1-0".to_owned() };
+        assert_eq!(Key::parse(&format!("{SESSION}.c1-1-0~0a1b")), Some(effect.clone()));
+        assert_eq!(owner_of(&format!("{SESSION}.c1-1-0~0a1b")), Some((owner, None)));
+        let home = Home::new("/home");
+        let dir = effect.directory(&home, "name");
+        assert_eq!(dir, Path::new("/home/checks/name"));
+        // A verifier's command belongs to no session.
+        assert_eq!(Key::parse("verify-0199aa11"), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! A log that lost its end, or was replaced by another: how it is noticed, and how the operator continues without it.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use rusqlite::config::DbConfig;
+
+use super::db::{Connected, count, int};
+use super::files::{self, Paths};
+use super::head::Head;
+use super::ledger::{SqliteLedger, SqliteReader};
+use super::{rows, schema};
+use crate::{Error, Recorded};
+
+/// The log does not have what was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The last number that the log knows.
+    pub found: u64,
+    /// The last number that is known to have been recorded.
+    pub known: u64,
+    /// Whether the record of that number is there, and is another one.
+    pub replaced: bool,
+}
+
+/// A loss that the operator accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcceptedLoss {
+    /// The number that stands for the loss in the log; no record has it.
+    pub seq: u64,
+    /// The events that are gone; none if `first` is greater than `last`.
+    pub first: u64,
+    pub last: u64,
+    pub wall_ms: i64,
+}
+
+/// What came of accepting a loss.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    pub loss: AcceptedLoss,
+    /// A copy of the files as they were before.
+    pub copy: PathBuf,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { found, known, replaced } = self;
+        if *replaced {
+            return write!(
+                f,
+                "event {known} of the ledger is not the one that was recorded: another ledger's file replaced it"
+            );
+        }
+        write!(
+            f,
+            "the ledger ends at event {found}, but event {known} was recorded: it lost its end or was replaced by an older copy"
+        )
+    }
+}
+
+impl Loss {
+    /// Compares the end of the log with how far it is known to have reached: by the marker of its last opening or
+    /// closing, and by the mark of its last commit. Both must have been read before the log was opened.
+    pub(crate) fn look(
+        reader: &SqliteReader,
+        marker: Option<u64>,
+        head: Option<&Head>,
+    ) -> Result<Option<Self>, Error> {
+        let found = reader.db().run(rows::last_seq)?;
+        let known = marker.unwrap_or(0).max(head.map_or(0, |head| head.seq));
+        if found < known {
+            return Ok(Some(Self { found, known, replaced: false }));
+        }
+        match head {
+            Some(head) if head.contradicts(reader.db())? => {
+                Ok(Some(Self { found, known: head.seq, replaced: true }))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+}
+
+impl SqliteReader {
+    /// What the log lost, if the operator has not accepted it yet.
+    pub fn loss(&self) -> Option<Loss> {
+        self.loss
+    }
+
+    /// The losses that the operator accepted, oldest first.
+    pub fn accepted_losses(&self) -> Result<Vec<AcceptedLoss>, Error> {
+        self.db.run(|conn| {
+            // A ledger of an older program has lost nothing that it knows of.
+            if schema::version(conn)? < schema::WITH_LOSSES {
+                return Ok(Vec::new());
+            }
+            conn.prepare_cached("SELECT seq, first, last, wall_ms FROM lost ORDER BY seq")?
+                .query_map([], |row| {
+                    Ok(AcceptedLoss {
+                        seq: count(row, 0)?,
+                        first: count(row, 1)?,
+                        last: count(row, 2)?,
+                        wall_ms: row.get(3)?,
+                    })
+                })?
+                .collect()
+        })
+    }
+
+    /// The newest record that is still in the log.
+    pub fn newest_record(&self) -> Result<Option<Recorded>, Error> {
+        self.db.run(|conn| {
+            let seq = rows::highest_seq(conn)?;
+            rows::record_at(conn, seq, |record| record.to_owned())
+        })
+    }
+}
+
+impl SqliteLedger {
+    /// What the log lost; until the operator accepts it, the ledger can only be read.
+    pub fn loss(&self) -> Option<Loss> {
+        self.reader.loss
+    }
+
+    /// The newest record that is still in the log.
+    pub fn newest_record(&self) -> Result<Option<Recorded>, Error> {
+        self.reader.newest_record()
+    }
+
+    /// Continues without what was lost. The numbers of lost events are not used again, and one number stands for the
+    /// loss. The files are copied first.
+    pub fn accept_loss(&mut self, wall_ms: i64) -> Result<Option<Recovered>, Error> {
+        let Some(loss) = self.reader.loss else { return Ok(None) };
+        let seq = loss.found.max(loss.known) + 1;
+        let first = if loss.replaced { loss.known } else { loss.found + 1 };
+        let accepted = AcceptedLoss { seq, first, last: loss.known, wall_ms };
+        let db = &self.reader.db;
+        let copy = copy_files(&db.paths, seq)?;
+        db.run(schema::migrate)?;
+        let tx = db.begin()?;
+        db.run(|conn| {
+            rows::set_last_seq(conn, seq)?;
+            conn.execute(
+                "INSERT INTO lost (seq, first, last, wall_ms) VALUES (?1, ?2, ?3, ?4)",
+                rusqlite::params![int(seq), int(first), int(loss.known), wall_ms],
+            )
+        })?;
+        tx.commit().map_err(|e| db.error(e))?;
+        keep_log(&db.conn, false).map_err(|e| db.error(e))?;
+        self.heads.forget();
+        self.last_seq = seq;
+        self.reader.loss = None;
+        self.head.write(&Head::without_record(seq));
+        self.head.sync();
+        files::write_marker(&self.reader.db.paths, seq)?;
+        Ok(Some(Recovered { loss: accepted, copy }))
+    }
+}
+
+/// Whether the write-ahead log stays as it is when the database is closed: it is the evidence of what was lost.
+pub(crate) fn keep_log(conn: &rusqlite::Connection, keep: bool) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
+}
+
+fn copy_files(paths: &Paths, seq: u64) -> Result<PathBuf, Error> {
+    let to = paths.dir.join(format!("before-{seq}"));
+    files::make_dir(&to)?;
+    for file in [&paths.db, &paths.wal, &paths.head, &paths.marker] {
+        let Some(name) = file.file_name().filter(|_| file.exists()) else { continue };
+        let copy = to.join(name);
+        fs::copy(file, &copy).map_err(|e| Error::io("copy", file, e))?;
+    }
+    files::sync_dir(&to)?;
+    Ok(to)
+}

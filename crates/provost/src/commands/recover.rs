@@ -1,0 +1,204 @@
+//! `provost ledger recover`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use provost_api::{ApiError, Code, UnknownHolder};
+use provost_engine::{
+    shell::{self, unknown},
+    stream,
+};
+use provost_ledger::{
+    Durability, Loss, OpenOptions, Recovered, SqliteLedger, SqliteReader, verify,
+};
+use serde_json::{Value, json};
+
+use super::{
+    change::KeyArgs,
+    export::refuse_agents,
+    ledger::{open_error, reader, storage},
+};
+use crate::{cli::Outcome, clock, context::Context, daemon, error::chain, ui};
+
+#[derive(Debug, Args)]
+pub(super) struct RecoverArgs {
+    /// Stop what runs and the ledger does not know
+    #[arg(long)]
+    stop_unknown: bool,
+    /// Continue without the lost events
+    ///
+    /// Their numbers are not used again, and `provost events` shows the gap. The files are copied first.
+    #[arg(long)]
+    accept_loss: bool,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// What is known about the loss.
+struct Survey {
+    loss: Option<Loss>,
+    /// When the last event that is left was recorded.
+    last_at: Option<i64>,
+    unknown: Vec<UnknownHolder>,
+}
+
+/// What was done about it.
+#[derive(Default)]
+struct Done {
+    stopped: Vec<UnknownHolder>,
+    recovered: Option<Recovered>,
+    set_aside: usize,
+}
+
+pub(super) fn run(context: &Context, args: &RecoverArgs) -> Outcome {
+    refuse_agents(context)?;
+    let mut done = Done::default();
+    if args.stop_unknown {
+        let reply: Value = context.daemon()?.post(
+            "/v1/ledger/stop-unknown",
+            &json!({}),
+            &args.key.get(context),
+        )?;
+        done.stopped = serde_json::from_value(reply["stopped"].clone()).unwrap_or_default();
+    }
+    let survey = look(context)?;
+    if args.accept_loss && survey.loss.is_some() {
+        may_accept(context, &survey)?;
+        accept(context, &mut done)?;
+    }
+    show(context, &survey, &done)
+}
+
+fn look(context: &Context) -> Result<Survey, ApiError> {
+    let home = shell::Home::new(&context.trusted_home()?.path);
+    let reader = reader(context)?;
+    let newest = reader.newest_record().map_err(|why| storage(&why))?;
+    let unknown = unknown::survey(&home, &reader).map_err(|why| storage(&why))?;
+    Ok(Survey { loss: reader.loss(), last_at: newest.map(|record| record.at.wall_ms), unknown })
+}
+
+/// Refuses to continue on a ledger with further damage, and while something runs whose name a known session may use
+/// again.
+fn may_accept(context: &Context, survey: &Survey) -> Result<(), ApiError> {
+    let report = verify(&reader(context)?, &mut stream::refold).map_err(|why| storage(&why))?;
+    if let Some(damage) = report.differences.first() {
+        let message = format!(
+            "what is left of the ledger is damaged ({}), so it cannot be continued; restore a `provost ledger backup`",
+            damage.what
+        );
+        return Err(ApiError::new(Code::Storage, message).next("provost ledger verify"));
+    }
+    let in_the_way =
+        survey.unknown.iter().filter(|holder| holder.alive && holder.owner_known).count();
+    if in_the_way > 0 {
+        let message = format!(
+            "{in_the_way} processes of sessions that the ledger knows run without being known themselves; stop them first"
+        );
+        return Err(ApiError::new(Code::Refused, message)
+            .next("provost ledger recover --stop-unknown --accept-loss"));
+    }
+    Ok(())
+}
+
+fn accept(context: &Context, done: &mut Done) -> Result<(), ApiError> {
+    let home = context.home()?;
+    daemon::without_daemon(&home, || {
+        let options = OpenOptions {
+            known: &stream::is_known,
+            software: env!("CARGO_PKG_VERSION"),
+            durability: Durability::Full,
+        };
+        let mut ledger =
+            SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
+        let places = shell::Home::new(&home.path);
+        // Looked at again: what ended meanwhile is moved too. Nothing starts without a daemon.
+        let reader = SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))?;
+        let unknown = unknown::survey(&places, &reader).map_err(|why| storage(&why))?;
+        drop(reader);
+        for holder in unknown.iter().filter(|holder| !holder.alive) {
+            unknown::set_aside(&places, holder).map_err(|why| {
+                chain(Code::Storage, &format!("{} cannot be set aside", holder.key), &why)
+            })?;
+            done.set_aside += 1;
+        }
+        done.recovered = ledger.accept_loss(clock::now_ms()).map_err(|why| storage(&why))?;
+        Ok(())
+    })
+}
+
+fn show(context: &Context, survey: &Survey, done: &Done) -> Outcome {
+    let next = next(survey, done);
+    if context.ui.json {
+        let loss = survey.loss.map(|loss| {
+            json!({
+                "message": loss.to_string(), "last_event": loss.found, "recorded": loss.known,
+                "replaced": loss.replaced, "last_event_at": survey.last_at,
+            })
+        });
+        let accepted = done.recovered.as_ref().map(|recovered| {
+            json!({
+                "seq": recovered.loss.seq, "first": recovered.loss.first,
+                "last": recovered.loss.last, "copy": recovered.copy.display().to_string(),
+                "set_aside": done.set_aside,
+            })
+        });
+        let value = json!({
+            "ok": true, "loss": loss, "unknown": survey.unknown, "stopped": done.stopped,
+            "accepted": accepted,
+        });
+        context.ui.result(value, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.ui.lines(&lines(context, survey, done))?;
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lines(context: &Context, survey: &Survey, done: &Done) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(loss) = &survey.loss {
+        lines.push(loss.to_string());
+        if !loss.replaced {
+            lines.push(format!("lost        events {} to {}", loss.found + 1, loss.known));
+        }
+        let age = survey.last_at.map(|at| ui::age(clock::now_ms(), at));
+        lines.extend(age.map(|age| format!("last event  {age} ago")));
+    }
+    for holder in &done.stopped {
+        lines.push(format!("stopped     {}  {}", holder.key, ui::clean(&holder.command)));
+    }
+    let left: Vec<UnknownHolder> = match &done.recovered {
+        Some(_) => survey.unknown.iter().filter(|holder| holder.alive).cloned().collect(),
+        None => survey.unknown.clone(),
+    };
+    lines.extend(ui::unknown_lines(context.ui.paint, &left));
+    if let Some(Recovered { loss, copy }) = &done.recovered {
+        lines.push(format!(
+            "accepted    the next event is {}; the files as they were are in {}",
+            loss.seq + 1,
+            copy.display()
+        ));
+        if done.set_aside > 0 {
+            lines.push(format!("set aside   {} directories, in lost/", done.set_aside));
+        }
+    }
+    if lines.is_empty() {
+        lines.push("nothing is lost, and everything that runs is known".to_owned());
+    }
+    lines
+}
+
+fn next(survey: &Survey, done: &Done) -> Vec<String> {
+    let mut next = Vec::new();
+    if survey.unknown.iter().any(|holder| holder.alive) {
+        next.push("provost ledger recover --stop-unknown");
+    }
+    if survey.loss.is_some() && done.recovered.is_none() {
+        next.push("provost ledger recover --accept-loss");
+    }
+    if done.recovered.is_some() {
+        next.push("provost ls --all");
+    }
+    next.push("provost ledger verify");
+    next.into_iter().map(str::to_owned).collect()
+}

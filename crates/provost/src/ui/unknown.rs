@@ -1,0 +1,29 @@
+//! What runs and the ledger does not know.
+
+use provost_api::UnknownHolder;
+
+use super::{
+    Paint, Tone,
+    text::{clean, clip},
+};
+
+/// The columns that a command may take.
+const COMMAND_WIDTH: usize = 60;
+
+/// Lists holders that the ledger does not know, under a title.
+pub(crate) fn unknown_lines(paint: Paint, holders: &[UnknownHolder]) -> Vec<String> {
+    if holders.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![paint.paint(Tone::Warn, "unknown to the ledger")];
+    lines.extend(holders.iter().map(|holder| {
+        let process = match (holder.alive, holder.pid) {
+            (true, Some(pid)) => format!("running, pid {pid}"),
+            (true, None) => "running".to_owned(),
+            (false, _) => "ended".to_owned(),
+        };
+        let command = clip(&clean(&holder.command), COMMAND_WIDTH);
+        format!("  {}  {process}  {command}", clean(&holder.key))
+    }));
+    lines
+}

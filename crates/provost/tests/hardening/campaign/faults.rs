@@ -1,0 +1,331 @@
+//! The faults of a campaign: who is killed or paused, and what runs short.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use provost_holder::{Held, Identity, Looked, look};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use serde_json::Value;
+
+use super::Random;
+use super::operator::{Job, Kind, Operator};
+
+/// The size of the home's disk. A launch needs 16 MiB to start.
+const DISK: &str = "size=192m,nr_inodes=40000,mode=0700";
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    Daemon,
+    Holder,
+    Agent,
+    Git,
+    Pause,
+    Disk,
+    Inodes,
+    Threads,
+    Descriptors,
+}
+
+impl Fault {
+    pub(super) const ALL: [Fault; 9] = [
+        Fault::Daemon,
+        Fault::Holder,
+        Fault::Agent,
+        Fault::Git,
+        Fault::Pause,
+        Fault::Disk,
+        Fault::Inodes,
+        Fault::Threads,
+        Fault::Descriptors,
+    ];
+
+    /// The faults of a usual run; a deep one has all.
+    pub(super) const USUAL: [Fault; 4] = [Fault::Daemon, Fault::Holder, Fault::Agent, Fault::Pause];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Fault::Daemon => "daemon",
+            Fault::Holder => "holder",
+            Fault::Agent => "agent",
+            Fault::Git => "git",
+            Fault::Pause => "pause",
+            Fault::Disk => "disk",
+            Fault::Inodes => "inodes",
+            Fault::Threads => "threads",
+            Fault::Descriptors => "descriptors",
+        }
+    }
+
+    fn is_kill(self) -> bool {
+        matches!(self, Fault::Daemon | Fault::Holder | Fault::Agent | Fault::Git)
+    }
+}
+
+/// Does the harm, and knows to whom.
+pub(super) struct Saboteur {
+    faults: Vec<Fault>,
+    counts: BTreeMap<Fault, usize>,
+    /// Sessions and runs whose agent, holder, check or hook was killed.
+    pub(super) hit: BTreeSet<String>,
+    /// Those of them whose check or hook was killed.
+    hit_effects: BTreeSet<String>,
+    /// What is short now, with the limit to be restored.
+    short: Option<(Fault, Option<(Pid, Rlimit)>)>,
+    disk: Option<PathBuf>,
+}
+
+impl Saboteur {
+    pub(super) fn new(operator: &Operator, faults: &[Fault]) -> Saboteur {
+        let mut faults = faults.to_vec();
+        let wants = |fault: &Fault| matches!(fault, Fault::Disk | Fault::Inodes);
+        let disk = faults.iter().any(wants).then(|| mount(operator)).flatten();
+        if disk.is_none() {
+            println!(
+                "campaign: no disk and inode shortages, because no file system can be mounted"
+            );
+            faults.retain(|fault| !wants(fault));
+        }
+        if !operator.is_bound_by_limits() {
+            println!("campaign: no thread shortages, because limits of threads do not bind root");
+            faults.retain(|fault| *fault != Fault::Threads);
+        }
+        let (hit, hit_effects) = (BTreeSet::new(), BTreeSet::new());
+        Saboteur { faults, counts: BTreeMap::new(), hit, hit_effects, short: None, disk }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let count = |fault: &Fault| {
+            format!("{} {}", fault.as_str(), self.counts.get(fault).copied().unwrap_or(0))
+        };
+        self.faults.iter().map(count).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(super) fn kills(&self) -> usize {
+        self.counts.iter().filter(|(fault, _)| fault.is_kill()).map(|(_, count)| count).sum()
+    }
+
+    /// Whether something of a job was killed: of a run, something of its sessions too.
+    pub(super) fn has_hit(&self, job: &Job, rows: &BTreeMap<String, Value>) -> bool {
+        let sessions = rows.get(&job.id).filter(|_| job.kind == Kind::Run);
+        let sessions = sessions.and_then(|row| row["sessions"].as_array().cloned());
+        let mut sessions = sessions.unwrap_or_default().into_iter();
+        self.hit.contains(&job.id)
+            || sessions.any(|row| row["id"].as_str().is_some_and(|id| self.hit.contains(id)))
+    }
+
+    pub(super) fn has_hit_effect(&self, session: &str) -> bool {
+        self.hit_effects.contains(session)
+    }
+
+    /// Does some harm while a command is under way.
+    pub(super) fn strike(&mut self, operator: &Operator, random: &mut Random) {
+        let fault = self.faults[random.below(self.faults.len())];
+        let done = match fault {
+            Fault::Daemon => daemon(operator).is_some_and(|pid| kill(pid, Signal::KILL)),
+            Fault::Holder => self.kill_held(operator, random, |held| &held.holder),
+            Fault::Agent => self.kill_held(operator, random, |held| &held.child),
+            Fault::Git => {
+                let found = gits(operator.home.root());
+                !found.is_empty() && kill(found[random.below(found.len())], Signal::KILL)
+            }
+            Fault::Pause => daemon(operator).is_some_and(|pid| {
+                let stopped = kill(pid, Signal::STOP);
+                // Others look at it, and wait for it, meanwhile.
+                let asked = operator.command(&["daemon", "status"]).spawn();
+                kill(pid, Signal::CONT);
+                asked.is_ok_and(|mut child| child.wait().is_ok()) && stopped
+            }),
+            Fault::Disk | Fault::Inodes | Fault::Threads | Fault::Descriptors => {
+                self.begin_shortage(operator, fault)
+            }
+        };
+        *self.counts.entry(fault).or_default() += usize::from(done);
+    }
+
+    fn begin_shortage(&mut self, operator: &Operator, fault: Fault) -> bool {
+        if self.short.is_some() {
+            return false;
+        }
+        let limit = match (fault, &self.disk) {
+            (Fault::Disk, Some(disk)) => {
+                fill_disk(disk);
+                None
+            }
+            (Fault::Inodes, Some(disk)) => {
+                fill_inodes(disk);
+                None
+            }
+            (Fault::Threads, _) => {
+                let limited = daemon(operator).and_then(|pid| limit(pid, Resource::Nproc, 1));
+                if limited.is_none() {
+                    return false;
+                }
+                limited
+            }
+            (Fault::Descriptors, _) => {
+                let limited = daemon(operator).and_then(|pid| {
+                    let open = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_pid())).ok()?.count();
+                    limit(pid, Resource::Nofile, open as u64)
+                });
+                if limited.is_none() {
+                    return false;
+                }
+                limited
+            }
+            _ => return false,
+        };
+        self.short = Some((fault, limit));
+        // A daemon that dies in the shortage is replaced in it.
+        if fault == Fault::Disk
+            && let Some(pid) = daemon(operator)
+            && kill(pid, Signal::KILL)
+        {
+            *self.counts.entry(Fault::Daemon).or_default() += 1;
+        }
+        true
+    }
+
+    /// Ends what is short.
+    pub(super) fn end_shortage(&mut self) {
+        let Some((fault, limited)) = self.short.take() else { return };
+        if let Some((pid, before)) = limited {
+            let resource = if fault == Fault::Threads { Resource::Nproc } else { Resource::Nofile };
+            // One that was killed needs no limit any more.
+            prlimit(Some(pid), resource, before).ok();
+        }
+        if let Some(disk) = &self.disk {
+            fs::remove_file(disk.join("ballast")).ok();
+            fs::remove_dir_all(disk.join("inodes")).ok();
+        }
+    }
+
+    /// Does no more harm.
+    pub(super) fn relent(&mut self) {
+        assert!(self.short.is_none(), "a shortage lasts for one command");
+    }
+
+    /// Kills a process of a launch, check or hook, but none of the listener's.
+    fn kill_held(
+        &mut self,
+        operator: &Operator,
+        random: &mut Random,
+        of: fn(&Held) -> &Identity,
+    ) -> bool {
+        let mut alive = Vec::new();
+        for parent in ["launches", "checks"] {
+            let dir = operator.home.path().join(parent);
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let owner = name.split('.').next().unwrap_or_default().to_owned();
+                if let Ok(Looked::Alive { held }) = look(&entry.path())
+                    && owner != operator.listener
+                {
+                    alive.push((owner, parent == "checks", held));
+                }
+            }
+        }
+        if alive.is_empty() {
+            return false;
+        }
+        alive.sort_by(|one, other| one.0.cmp(&other.0));
+        let (owner, is_effect, held) = alive.swap_remove(random.below(alive.len()));
+        // Noted first: what is killed is hit, also if it ended by itself at the same moment.
+        self.hit.insert(owner.clone());
+        if is_effect {
+            self.hit_effects.insert(owner);
+        }
+        let process = of(&held);
+        let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+        process.is_alive().unwrap_or(false) && pid.is_some_and(|pid| kill(pid, Signal::KILL))
+    }
+}
+
+impl Drop for Saboteur {
+    fn drop(&mut self) {
+        if let Some((_, Some((pid, before)))) = self.short.take() {
+            prlimit(Some(pid), Resource::Nofile, before).ok();
+        }
+        if let Some(disk) = &self.disk {
+            // Lazily: a holder that is on its way out may still have a file there.
+            drop(Command::new("umount").arg("--lazy").arg(disk).status());
+        }
+    }
+}
+
+pub(super) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The daemon, by the lock that it holds.
+fn daemon(operator: &Operator) -> Option<Pid> {
+    let lock = operator.home.path().join("ledger/ledger.lock");
+    let pid = fs::read_to_string(lock).ok()?.trim().parse().ok().and_then(Pid::from_raw)?;
+    let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).ok()?;
+    let line = String::from_utf8_lossy(&line).into_owned();
+    (line.contains("daemon\0run")).then_some(pid)
+}
+
+/// The git processes of a home.
+fn gits(root: &Path) -> Vec<Pid> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let is_git =
+            fs::read_to_string(entry.path().join("comm")).is_ok_and(|comm| comm.trim() == "git");
+        let names = |file: &str| {
+            let text = fs::read(entry.path().join(file)).unwrap_or_default();
+            String::from_utf8_lossy(&text).contains(&*root.to_string_lossy())
+        };
+        if is_git && (names("environ") || names("cmdline")) {
+            found.extend(Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
+fn kill(pid: Pid, signal: Signal) -> bool {
+    kill_process(pid, signal).is_ok()
+}
+
+/// Lowers a limit of a process; returns the one before.
+fn limit(pid: Pid, resource: Resource, to: u64) -> Option<(Pid, Rlimit)> {
+    let known = getrlimit(resource);
+    let before = prlimit(Some(pid), resource, Rlimit { current: Some(to), maximum: known.maximum });
+    before.ok().map(|before| (pid, before))
+}
+
+/// Puts the home on a small file system of its own, if that may be done.
+fn mount(operator: &Operator) -> Option<PathBuf> {
+    let home = operator.home.path();
+    let mut command = Command::new("mount");
+    command.args(["-t", "tmpfs", "-o", DISK, "tmpfs"]).arg(&home);
+    let mounted = is_root() && command.status().is_ok_and(|status| status.success());
+    mounted.then(|| {
+        operator.own_home();
+        home
+    })
+}
+
+fn fill_disk(disk: &Path) {
+    let Ok(ballast) = File::create(disk.join("ballast")) else { return };
+    let (mut at, mut step) = (0, 16 << 20);
+    while step >= 4096 {
+        let flags = rustix::fs::FallocateFlags::empty();
+        match rustix::fs::fallocate(&ballast, flags, at, step) {
+            Ok(()) => at += step,
+            Err(_) => step /= 4,
+        }
+    }
+}
+
+fn fill_inodes(disk: &Path) {
+    let dir = disk.join("inodes");
+    if fs::create_dir(&dir).is_ok() {
+        (0..).take_while(|n| File::create(dir.join(format!("{n}"))).is_ok()).for_each(drop);
+    }
+}

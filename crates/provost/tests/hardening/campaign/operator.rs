@@ -1,0 +1,538 @@
+//! What the operator of a campaign asks for, and what must come of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use provost_testkit::{Home, Output, Repo, eventually, eventually_within, scripted_agent_bin};
+use serde_json::Value;
+
+use super::faults::{Saboteur, is_root};
+use super::{DRAIN, Random, is_answered};
+use crate::kit::{configure, quick_home, text};
+
+/// The user whose processes a campaign as root runs: limits of threads do not bind root.
+const UNPRIVILEGED: u32 = 61_234;
+
+/// How long something is short at the most.
+const SHORTAGE: Duration = Duration::from_secs(1);
+
+/// Does what each message asks for, in a turn; what it is about is in the message.
+const WORKER: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+repeat = { times = 9, steps = [
+  { read_line = true },
+  { emit = { type = "turn_started", turn = "t1" } },
+  { run = ["sh", "{{root}}/act.sh", "{{root}}", "{{input}}"] },
+  { emit = { type = "claim", claim = "completed", text = "did it" } },
+  { emit = { type = "turn_ended", turn = "t1", status = "ok" } },
+] }
+"#;
+
+/// Notes the job, and changes something as soon as there is room for it.
+const ACT: &str = r#"text=$(printf '%b' "$2")
+key=$(printf '%s\n' "$text" | grep -o 'job-[0-9]*' | head -n 1)
+task=$(printf '%s\n' "$text" | awk '/^## Your task/ { found = 1 } found')
+part=$(printf '%s\n' "${task:-$text}" | grep -o 'part-[0-9]' | head -n 1)
+echo "$key" >> "$1/starts"
+until echo "$key" > "$key-$part.txt"; do sleep 0.05; done 2> /dev/null
+"#;
+
+/// Asks before it is done.
+const ASKER: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "request", id = "q1", kind = "question", blocking = true, title = "Storage", questions = [{ id = "store", header = "Store", question = "Where?", options = [], secret = false }] }
+[[step]]
+wait_input = { type = "answer" }
+[[step]]
+append = { path = "{{root}}/answers", content = "{{input}}\n" }
+[[step]]
+emit = { type = "claim", claim = "completed", text = "as answered" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+exit = 0
+"#;
+
+/// Notes every line that it is sent.
+const LISTENER: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+repeat = { times = 9999, steps = [
+  { read_line = true },
+  { append = { path = "{{root}}/messages", content = "{{input}}\n" } },
+] }
+"#;
+
+const PLAN: &str = r#"
+[[task]]
+id = "one"
+title = "One"
+instruction = "KEY part-1"
+[[task]]
+id = "two"
+title = "Two"
+instruction = "KEY part-2"
+after = ["one"]
+"#;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A plain command that ends with this code.
+    Command(u8),
+    /// An agent with a worktree and a check.
+    Work,
+    /// An agent that asks a question.
+    Question,
+    /// A run of a plan with two tasks.
+    Run,
+}
+
+/// How often something may have happened.
+pub(super) struct Times {
+    pub(super) least: usize,
+    pub(super) most: usize,
+}
+
+const ONCE: Times = Times { least: 1, most: 1 };
+
+impl Kind {
+    /// The states that it may end in. A killed agent or holder, or one whose check was killed, has several.
+    pub(super) fn legal(self, hit: bool) -> &'static [&'static str] {
+        match (self, hit) {
+            (Kind::Command(0), false) | (Kind::Question, false) => &["completed"],
+            (Kind::Command(_), false) => &["failed"],
+            (Kind::Work | Kind::Run, false) => &["succeeded"],
+            (Kind::Command(0), true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
+            // An end that no one saw may have been a clean one.
+            (Kind::Command(_), true) => &["failed", "ended_unclaimed", "cancelled"],
+            (Kind::Work, true) => {
+                &["succeeded", "completed", "disputed", "failed", "ended_unclaimed", "cancelled"]
+            }
+            (Kind::Question, true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
+            (Kind::Run, true) => &["succeeded", "failed", "cancelled"],
+        }
+    }
+
+    /// In which files its key must be found, and how often. A check whose holder was killed runs again.
+    pub(super) fn effects(self, hit: bool) -> Vec<(&'static str, Times)> {
+        let least = usize::from(!hit);
+        match self {
+            Kind::Command(_) => vec![("starts", Times { least, most: 1 })],
+            Kind::Work if hit => vec![("starts", Times { least: 0, most: 1 })],
+            Kind::Work => vec![("starts", ONCE), ("checks", ONCE)],
+            Kind::Question => vec![("answers", Times { least, most: 1 })],
+            Kind::Run if hit => Vec::new(),
+            Kind::Run => vec![("starts", Times { least: 2, most: 2 })],
+        }
+    }
+}
+
+/// Something that was asked for and acknowledged.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) key: String,
+    pub(super) kind: Kind,
+    pub(super) id: String,
+    pub(super) answered: bool,
+}
+
+/// A command that was given and whose end is not known yet.
+pub(super) struct Given {
+    child: Child,
+    args: Vec<String>,
+    what: What,
+}
+
+enum What {
+    Job(String, Kind),
+    Message(String),
+    Post(String),
+}
+
+/// The operator, with a home of its own.
+pub(super) struct Operator {
+    pub(super) home: Home,
+    pub(super) repo: Repo,
+    pub(super) jobs: Vec<Job>,
+    /// Messages to the listener that were acknowledged.
+    pub(super) sent: Vec<String>,
+    /// The same to the member of the team.
+    pub(super) posted: Vec<String>,
+    pub(super) listener: String,
+    /// The user that everything runs as, if it is another one.
+    user: Option<u32>,
+}
+
+impl Operator {
+    pub(super) fn new() -> Operator {
+        let home = quick_home();
+        let repo = home.repo("sample");
+        let root = home.root().display().to_string();
+        let program = scripted_agent_bin().display().to_string();
+        let agent = |name: &str, scenario: &str| {
+            let scenario = home.scenario(name, scenario).display().to_string();
+            format!(
+                "[agents.{name}]\ndriver = \"jsonl\"\ncommand = [\"{program}\", \"{scenario}\", \"--vars\", \"root={root}\"]\n"
+            )
+        };
+        let agents = [("worker", WORKER), ("asker", ASKER), ("listener", LISTENER)];
+        let agents = agents.map(|(name, scenario)| agent(name, scenario)).concat();
+        let ends = ["opened", "completed", "succeeded", "failed", "ended_unclaimed", "cancelled"];
+        // A hook knows its session by the name of its directory.
+        let hook = |name: &str| {
+            format!("{name} = \"echo ${{PROVOST_LAUNCH%%.*}} {name} >> {root}/hooks\"\n")
+        };
+        let hooks = ends.map(hook).concat();
+        configure(&home, &format!("[hooks.session]\n{hooks}\n{agents}"));
+        fs::write(home.root().join("act.sh"), ACT).expect("a script can be written");
+        let user = is_root().then_some(UNPRIVILEGED);
+        let (jobs, sent, posted) = (Vec::new(), Vec::new(), Vec::new());
+        let mut operator =
+            Operator { home, repo, jobs, sent, posted, listener: String::new(), user };
+        operator.hand_over();
+        operator
+    }
+
+    /// Gives everything to the user that the campaign runs as.
+    fn hand_over(&mut self) {
+        let Some(user) = self.user else { return };
+        let can = Command::new("setpriv").args(self.as_user()).arg("true").output();
+        if !can.is_ok_and(|ran| ran.status.success()) {
+            println!("campaign: runs as root, because setpriv cannot change the user");
+            self.user = None;
+            return;
+        }
+        for program in [provost_testkit::provost_bin(), scripted_agent_bin()] {
+            fs::set_permissions(program, fs::Permissions::from_mode(0o755)).ok();
+        }
+        own(self.home.root(), user);
+    }
+
+    /// Whether limits of threads bind what the campaign runs.
+    pub(super) fn is_bound_by_limits(&self) -> bool {
+        self.user.is_some() || !is_root()
+    }
+
+    /// Gives the home to the user that the campaign runs as, after it was mounted.
+    pub(super) fn own_home(&self) {
+        if let Some(user) = self.user {
+            own(&self.home.path(), user);
+        }
+    }
+
+    fn as_user(&self) -> Vec<String> {
+        let user = self.user.unwrap_or_default();
+        vec![format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]
+    }
+
+    /// Starts what stays for the whole campaign.
+    pub(super) fn settle_in(&mut self) {
+        let spawned = self.until_answered(&[
+            "spawn", "--json", "--key", "listener", "--agent", "listener", "listen",
+        ]);
+        self.listener = text(&spawned.ok().json()["id"]);
+        self.until_answered(&["task", "new", "crew", "--goal", "take messages", "--key", "crew"])
+            .ok();
+        self.until_answered(&["task", "bind", "crew", "hand", "--role", "worker", "--key", "hand"])
+            .ok();
+    }
+
+    /// A file of the outside world, in which effects are counted.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.home.root().join(name)
+    }
+
+    /// How many lines of a file name a key.
+    pub(super) fn count(&self, file: &str, key: &str) -> usize {
+        let text = fs::read_to_string(self.file(file)).unwrap_or_default();
+        // A longer number is another key.
+        let names = |line: &&str| {
+            line.match_indices(key).any(|(at, _)| {
+                !line[at + key.len()..].starts_with(|after: char| after.is_ascii_digit())
+            })
+        };
+        text.lines().filter(names).count()
+    }
+
+    /// `provost` with these arguments, as the campaign's user.
+    pub(super) fn command(&self, args: &[&str]) -> Command {
+        let provost = self.home.command(args);
+        let mut command = match self.user {
+            Some(_) => {
+                let mut command = Command::new("setpriv");
+                command.args(self.as_user()).arg(provost.get_program());
+                command
+            }
+            None => Command::new(provost.get_program()),
+        };
+        command.args(args).current_dir(self.repo.path()).env_clear();
+        command.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command once.
+    pub(super) fn ask(&self, args: &[&str]) -> Output {
+        let child = self.command(args).spawn().expect("provost can be started");
+        ended(child, args)
+    }
+
+    /// Repeats a command until a daemon has answered it.
+    #[track_caller]
+    pub(super) fn until_answered(&self, args: &[&str]) -> Output {
+        eventually_within(DRAIN, &format!("an answer to {args:?}"), || {
+            let output = self.ask(args);
+            if is_answered(&output) { Ok(output) } else { Err(output) }
+        })
+    }
+
+    /// Gives the next command, and does not wait for its end.
+    pub(super) fn give(&mut self, random: &mut Random, round: usize) -> Given {
+        if self.listener.is_empty() {
+            self.settle_in();
+        }
+        let key = format!("job-{round}");
+        let file = |name: &str| self.file(name).display().to_string();
+        let (args, what): (Vec<String>, What) = match random.below(12) {
+            0 | 1 => {
+                let text = format!("message-{round}");
+                (words(&["send", &self.listener, "--key", &key, &text]), What::Message(text))
+            }
+            2 => {
+                let text = format!("post-{round}");
+                let to = ["send", "--to", "hand", "--task", "crew", "--key", &key, &text];
+                (words(&to), What::Post(text))
+            }
+            3..=5 => {
+                let code = if random.below(3) == 0 { 3 } else { 0 };
+                let script = format!(
+                    "echo {key} >> {}; sleep 0.{}; exit {code}",
+                    file("starts"),
+                    random.below(9)
+                );
+                let args = [
+                    "spawn",
+                    "--json",
+                    "--exit0-is-done",
+                    "--key",
+                    &key,
+                    "--",
+                    "sh",
+                    "-c",
+                    &script,
+                ];
+                (words(&args), What::Job(key.clone(), Kind::Command(code)))
+            }
+            6..=8 => {
+                let check = format!("echo {key} >> {}; ls {key}-*.txt", file("checks"));
+                let args = [
+                    "spawn",
+                    "--json",
+                    "--agent",
+                    "worker",
+                    "--worktree",
+                    "--check",
+                    &check,
+                    "--key",
+                    &key,
+                    &format!("Do {key}"),
+                ];
+                (words(&args), What::Job(key.clone(), Kind::Work))
+            }
+            9 | 10 => {
+                let args = [
+                    "spawn",
+                    "--json",
+                    "--agent",
+                    "asker",
+                    "--key",
+                    &key,
+                    &format!("Ask about {key}"),
+                ];
+                (words(&args), What::Job(key.clone(), Kind::Question))
+            }
+            _ => {
+                let plan = self.file(&format!("{key}.plan.toml"));
+                fs::write(&plan, PLAN.replace("KEY", &key)).expect("a plan can be written");
+                let plan = plan.display().to_string();
+                let args = [
+                    "run",
+                    "--json",
+                    "--detach",
+                    "--agent",
+                    "worker",
+                    "--plan",
+                    &plan,
+                    "--review-task",
+                    "off",
+                    "--review-final",
+                    "off",
+                    "--check",
+                    "true",
+                    "--key",
+                    &key,
+                    &format!("Do {key}"),
+                ];
+                (words(&args), What::Job(key.clone(), Kind::Run))
+            }
+        };
+        let child = self.run(&args);
+        Given { child, args, what }
+    }
+
+    fn run(&self, args: &[String]) -> Child {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.command(&args).spawn().expect("provost can be started")
+    }
+
+    /// Waits for the end of a command, repeats it until it is answered, and notes what was acknowledged.
+    pub(super) fn finish(&mut self, given: Given, saboteur: &mut Saboteur) {
+        let Given { child, args, what } = given;
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let (sender, end) = mpsc::channel();
+        let waited_for = args.join(" ");
+        let waiter = thread::spawn(move || sender.send(ended(child, &[&waited_for])));
+        // A command may wait for what is short.
+        let early = end.recv_timeout(SHORTAGE);
+        saboteur.end_shortage();
+        let late = || end.recv().expect("the command ends");
+        let mut output = early.unwrap_or_else(|_| late());
+        drop(waiter.join());
+        if !is_answered(&output) {
+            output = self.until_answered(&args);
+        }
+        assert_eq!(output.code(), Some(0), "{output:#?}");
+        match what {
+            What::Message(text) => self.sent.push(text),
+            What::Post(text) => self.posted.push(text),
+            What::Job(key, kind) => {
+                let id = text(&output.json()["id"]);
+                self.jobs.push(Job { key, kind, id, answered: false });
+            }
+        }
+    }
+
+    /// Answers what is asked, each question under one key.
+    pub(super) fn answer_questions(&mut self, saboteur: &mut Saboteur) {
+        let unanswered = |job: &&Job| job.kind == Kind::Question && !job.answered;
+        if !self.jobs.iter().any(|job| unanswered(&job)) {
+            return;
+        }
+        let rows = self.rows();
+        let asks = |job: &&Job| rows.get(&job.id).is_some_and(|row| row["state"] == "needs_input");
+        let asking: Vec<Job> = self.jobs.iter().filter(unanswered).filter(asks).cloned().collect();
+        for job in asking {
+            let key = format!("answer-{}", job.key);
+            let output = self.until_answered(&["answer", &job.id, "--key", &key, &job.key]);
+            // An asker that was killed meanwhile takes no answer.
+            let refused = output.code() == Some(4) && saboteur.has_hit(&job, &rows);
+            assert!(output.code() == Some(0) || refused, "{output:#?}");
+            let known = self.jobs.iter_mut().filter(|known| known.key == job.key);
+            known.for_each(|known| known.answered = true);
+        }
+    }
+
+    /// Ends the listener once it has heard everything.
+    pub(super) fn close_listener(&mut self, saboteur: &mut Saboteur) {
+        assert!(!saboteur.hit.contains(&self.listener), "no one kills the listener");
+        let heard = || {
+            self.ask(&["status", &self.listener]);
+            let missing: Vec<&String> =
+                self.sent.iter().filter(|text| self.count("messages", text) == 0).collect();
+            if missing.is_empty() { Ok(()) } else { Err(missing.len()) }
+        };
+        eventually_within(DRAIN, "every message was heard", heard);
+        self.until_answered(&["cancel", &self.listener, "--key", "end-of-listener"]).ok();
+        eventually("the listener is gone", || {
+            let row = self.rows().remove(&self.listener);
+            row.filter(|row| row["sealed"] == true && row["process"] != "alive")
+        });
+    }
+
+    /// Takes every message of the team's member, and notes each.
+    pub(super) fn pull_messages(&self) {
+        let mut taken = String::new();
+        loop {
+            let next = self.ask(&["inbox", "next", "--task", "crew", "--as", "hand", "--json"]);
+            let item = next.ok().json()["item"].clone();
+            if item.is_null() {
+                break;
+            }
+            taken.push_str(&format!(
+                "{}\n",
+                item["text"].as_str().unwrap_or_default().replace('\n', " ")
+            ));
+            let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
+            self.ask(&["inbox", "ack", &no, "--lease", &lease, "--task", "crew", "--as", "hand"])
+                .ok();
+        }
+        fs::write(self.file("team"), taken).expect("the messages can be noted");
+    }
+
+    /// The rows of all sessions and runs, by id.
+    pub(super) fn rows(&self) -> BTreeMap<String, Value> {
+        let list = self.until_answered(&["ls", "--all", "--json"]).ok().json();
+        let all =
+            ["sessions", "runs"].map(|name| list[name].as_array().cloned().unwrap_or_default());
+        all.concat().into_iter().map(|row| (text(&row["id"]), row)).collect()
+    }
+
+    /// Ends the daemon, and gives everything back.
+    pub(super) fn leave(&mut self) {
+        self.until_answered(&["task", "cancel", "crew", "--key", "end-of-crew"]).ok();
+        self.ask(&["daemon", "stop"]);
+        if self.user.is_some() {
+            own(self.home.root(), 0);
+        }
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.ask(&["daemon", "stop"]);
+        }
+    }
+}
+
+fn words(args: &[&str]) -> Vec<String> {
+    args.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn ended(child: Child, args: &[&str]) -> Output {
+    let ran = child.wait_with_output().expect("a command can be waited for");
+    Output {
+        command: format!("provost {}", args.join(" ")),
+        status: ran.status,
+        stdout: String::from_utf8_lossy(&ran.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
+        raw_stdout: ran.stdout,
+    }
+}
+
+/// Makes a user the owner of a directory and all that is in it.
+fn own(path: &Path, user: u32) {
+    let owner = format!("{user}:{user}");
+    let changed = Command::new("chown").args(["-R", &owner]).arg(path).status();
+    assert!(changed.is_ok_and(|status| status.success()), "{} changes its owner", path.display());
+}
