@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use provost_core::{
     ids::{LaunchId, RequestId},
     lifecycle::{Activity, ClaimKind, Flag, State, StopCause},
-    limits::RUN_SETTLE_MS,
+    limits::{MAX_REFUSALS, RUN_SETTLE_MS},
     request::{Fate, Request},
     session::{
         Act, Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, Launch, LaunchPhase, Message,
@@ -67,7 +67,7 @@ impl Watch {
         records_fold_once(before, event)?;
         the_adopted_are_left_alone(before, event)?;
         evidence_is_about_the_tree(before, event)?;
-        messages_settle_once(before, after)?;
+        messages_settle_once(before, event, after)?;
         bounds_hold(after)?;
         turn_errors_are_claims(before, event, after)?;
         self.requests_settle_once(after)?;
@@ -571,16 +571,20 @@ fn evidence_is_about_the_tree(before: &Session, event: &Event) -> Result<(), Bro
     Ok(())
 }
 
-fn messages_settle_once(before: &Session, after: &Session) -> Result<(), Broken> {
+/// A message is settled once, but for one that the agent's program refused after it was delivered: that is lost, or
+/// waits to be sent again, a bounded number of times.
+fn messages_settle_once(before: &Session, event: &Event, after: &Session) -> Result<(), Broken> {
+    let refused = |key: &str| matches!(event, Event::MessageRefused(e) if e.key == key);
     let keys: BTreeSet<&str> = after.messages.iter().map(|message| message.key.as_str()).collect();
     law!(keys.len() == after.messages.len(), "two messages have one key");
     for (was, is) in before.messages.iter().zip(&after.messages) {
         law!(was.key == is.key, "a message was lost from the record");
         law!(
-            was.fate == MessageFate::Queued || was.fate == is.fate,
+            was.fate == MessageFate::Queued || was.fate == is.fate || refused(&was.key),
             "the message {} was settled twice",
             was.key
         );
+        law!(is.refusals < MAX_REFUSALS, "the message {} is sent for ever", is.key);
     }
     Ok(())
 }
