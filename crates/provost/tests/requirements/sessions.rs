@@ -19,7 +19,7 @@ wait_input = { type = "instruction" }
 [[step]]
 emit = { type = "turn_started", turn = "t1" }
 [[step]]
-emit = { type = "request", id = "q", kind = "question", blocking = true, title = "Storage", questions = [ { id = "s", header = "Storage", question = "Where should the records be kept?", options = ["SQLite", "PostgreSQL"], secret = false } ] }
+emit = { type = "request", id = "q", kind = "question", blocking = true, title = "Storage", questions = [ { id = "s", header = "Storage", question = "Where should the records be kept?", options = [ { label = "SQLite" }, { label = "PostgreSQL" } ] } ] }
 [[step]]
 wait_input = { type = "answer" }
 [[step]]
