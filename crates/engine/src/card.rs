@@ -94,6 +94,7 @@ pub fn row(session: &Session) -> SessionRow {
             .chain(newest(&session.warnings))
             .map(|warning| clip(warning))
             .chain(caveats(&session.attempt().verifying.caveats))
+            .chain(uncommitted(session))
             .chain(contradicted(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
@@ -614,6 +615,18 @@ pub(crate) fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
     all[all.len().saturating_sub(SHOWN_THINGS)..].iter()
 }
 
+/// Says why what is left in a worktree is not on its branch.
+fn uncommitted(session: &Session) -> Option<String> {
+    let reason = session.attempt().verifying.failed.as_ref();
+    let reason = reason.filter(|_| session.spec.checks.is_empty())?;
+    match &session.spec.work {
+        Work::Worktree { path, .. } => {
+            Some(clip(&format!("not committed: {reason}; the files are in {path}")))
+        }
+        Work::Plain | Work::InPlace { .. } | Work::Detached { .. } => None,
+    }
+}
+
 /// Says in words what has to be known about the verified commit.
 pub(crate) fn caveats(caveats: &Caveats) -> Vec<String> {
     let strayed = caveats.kept_at.as_ref().map(|kept_at| {
@@ -621,7 +634,7 @@ pub(crate) fn caveats(caveats: &Caveats) -> Vec<String> {
     });
     let left_out = (!caveats.left_out.is_empty()).then(|| {
         let paths = caveats.left_out.join(", ");
-        format!("not in the verified tree, though nothing ignores it: what lies in {paths}")
+        format!("not in the committed tree, though nothing ignores it: what lies in {paths}")
     });
     let protected = (!caveats.protected.is_empty()).then(|| {
         let paths = caveats.protected.join(", ");

@@ -180,7 +180,7 @@ impl Session {
         // What was sealed is not proved again, though its place of work, and with it where it began, is gone.
         let open = !self.attempt().is_sealed();
         if open && self.wants_commit() {
-            return Some(self.next_snapshot());
+            return self.is_quiet().then(|| self.next_snapshot());
         }
         (open && self.wants_verdict() && self.is_quiet())
             .then(|| self.next_step_of_proof())
@@ -203,11 +203,11 @@ impl Session {
         left && !self.wants_verdict() && self.is_at_its_end()
     }
 
-    /// Whether an agent worked for the attempt, its outcome is known, and nothing of it works any more.
+    /// Whether an agent worked for the attempt, and its outcome is known.
     fn is_at_its_end(&self) -> bool {
-        let rests = |launch: &Launch| match launch.may_live() {
-            true => launch.activity() != Activity::Active && !launch.is_being_ended(),
-            false => launch.is_gone(),
+        let rests = |launch: &Launch| {
+            launch.has_ended()
+                || (launch.activity() != Activity::Active && !launch.is_being_ended())
         };
         let ran = |launch: &Launch| {
             !matches!(launch.phase, LaunchPhase::Owed | LaunchPhase::Failed { .. })

@@ -208,7 +208,8 @@ impl Session {
 
     /// Whether its turn was interrupted and it waits for the user to say what comes next.
     pub fn awaits_user(&self) -> bool {
-        let rests = |launch: &Launch| launch.may_live() && !launch.is_in_turn();
+        let rests =
+            |launch: &Launch| launch.may_live() && launch.stop.is_none() && !launch.is_in_turn();
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         open && self.attempt().held && self.current_launch().is_some_and(rests)
     }

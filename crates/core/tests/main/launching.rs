@@ -83,7 +83,11 @@ fn nothing_more_is_said_to_a_session_whose_place_of_work_was_removed() {
     };
     for (work, kept) in [(work, Some(branch)), (Work::InPlace { top: "/work".to_owned() }, None)] {
         let mut bench = Bench::running(Spec { work, ..spec() });
-        bench.claim(ClaimKind::Completed).end(End::Exit(0)).settle().tell(Command::WorkRemoved);
+        bench.claim(ClaimKind::Completed).end(End::Exit(0));
+        if kept.is_some() {
+            bench.snapshot("new");
+        }
+        bench.settle().tell(Command::WorkRemoved);
         let before = bench.session.clone();
         for mode in [SendMode::Continue, SendMode::Supersede] {
             let refused = bench.try_tell(send("more", mode));

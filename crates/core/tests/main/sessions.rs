@@ -119,7 +119,11 @@ fn worktree_is_committed_before_the_seal_without_a_check() {
     for (end, state) in [(End::Exit(0), State::Completed), (End::Exit(1), State::Failed)] {
         let mut bench = Bench::running(in_worktree());
         assert!(!commits(&bench), "it works");
-        bench.end(end).settle();
+        bench.exit(end, EndedBy::Itself).settle();
+        assert!(!bench.sealed() && !commits(&bench), "something of it may still write");
+        let launch = bench.launch();
+        bench.signal(Signal::Closed);
+        bench.tell(Command::TreeGone { launch, leftovers: 0, verified: true }).settle();
         assert_eq!((bench.state(), bench.sealed()), (state, false), "{end:?}");
         assert!(commits(&bench));
         bench.snapshot("new").settle();

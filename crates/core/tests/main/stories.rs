@@ -35,7 +35,7 @@ fn the_five_endings_give_five_records() {
     assert_eq!((exit1.state, exit1.cause), (State::Failed, Some(Cause::Crash)));
     assert_eq!(done.state, State::Completed);
     assert_eq!(asks.state, State::NeedsInput);
-    assert!(asks.has(Flag::AnswerResumes));
+    assert!(!asks.has(Flag::AnswerResumes), "a plain command takes no answer");
     assert_eq!((killed.state, killed.cause), (State::Failed, Some(Cause::Crash)));
 }
 

@@ -88,3 +88,17 @@ fn named(tasks: &[String]) -> String {
     let more = (more > 0).then(|| format!("{more} more"));
     names.chain(more).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f1_a12_queue_without_a_check_of_its_own_counts_none() {
+        let told =
+            |batches, checks| queue_words(&QueueRow { batches, checks, ..QueueRow::default() });
+        assert_eq!(told(1, 0).as_deref(), Some("1 batch so far"));
+        assert_eq!(told(2, 1).as_deref(), Some("2 batches and 1 check so far"));
+        assert_eq!(told(0, 0), None);
+    }
+}

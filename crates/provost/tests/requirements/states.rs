@@ -66,6 +66,9 @@ fn e25_every_declared_state_is_reached() {
     let unclaimed = stage.play("[[step]]\nexit = 0\n", &[]);
     let cancelled = stage.play(HANGS, &[]);
     stage.home.provost(&["cancel", &cancelled]).ok();
+    let stopped = stage.play(HANGS, &[]);
+    stage.pid(&stopped);
+    stage.home.provost(&["stop", &stopped]).ok();
     let superseded = stage.spawn_in(&top, &["--agent", "deaf", "first"]);
     stage.home.provost(&["send", &superseded, "--supersede", "second"]).ok();
     stage.sealed(&unclaimed);

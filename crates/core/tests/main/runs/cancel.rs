@@ -52,6 +52,36 @@ fn is_cancelled(bench: &mut RunBench) {
 }
 
 #[test]
+fn run_is_cancelled_since_its_seal() {
+    let mut bench = RunBench::open(triaged());
+    let (id, opened) = (bench.live(), bench.run.since);
+    bench.start().pass(5_000).cancel();
+    assert_eq!(bench.run.state().word(), "stopping");
+    assert_eq!(bench.run.since.mono_ms, opened.mono_ms + 5_000);
+    bench.pass(2_000).end_session(id);
+    assert_eq!(bench.run.state().word(), "cancelled");
+    assert_eq!(bench.run.since, bench.outcome().at);
+    assert!(bench.run.since.mono_ms >= opened.mono_ms + 7_000);
+}
+
+#[test]
+fn run_says_what_it_waits_for_and_why_it_ended() {
+    let mut bench = RunBench::open(triaged());
+    let id = bench.live();
+    let reason = |bench: &RunBench| {
+        let reason = bench.run.reason(|id| bench.sessions.get(&id));
+        (reason.text, reason.session)
+    };
+    let waits = "it waits for its session of the stage triage";
+    assert_eq!(reason(&bench), (waits.to_owned(), Some(id)));
+    bench.start().cancel();
+    let stopping = "it was cancelled: enough; what it started is being ended";
+    assert_eq!(reason(&bench), (stopping.to_owned(), Some(id)));
+    bench.end_session(id);
+    assert_eq!(reason(&bench), ("it was cancelled: enough".to_owned(), None));
+}
+
+#[test]
 fn in_triage() {
     let mut bench = RunBench::open(triaged());
     cancel_with_a_live_session(&mut bench);

@@ -185,7 +185,7 @@ fn of_run(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Stand {
 fn end_of(state: &str) -> End {
     match state {
         "succeeded" | "completed" | "accepted" => End::Good,
-        "ended_unclaimed" => End::Unclaimed,
+        "ended_unclaimed" | "stopped" => End::Unclaimed,
         _ => End::Bad,
     }
 }
@@ -205,6 +205,7 @@ fn ended(row: &SessionRow) -> String {
         "completed" => "its work was claimed to be done, and no check was configured",
         "accepted" => "a person accepted its work",
         "ended_unclaimed" => "it ended and nobody said that its work is done",
+        "stopped" => "it was stopped before it said that its work is done",
         "disputed" => "what is known of it contradicts itself",
         "failed" => "it failed",
         other => other,
@@ -285,6 +286,7 @@ mod tests {
             ("completed", End::Good),
             ("accepted", End::Good),
             ("ended_unclaimed", End::Unclaimed),
+            ("stopped", End::Unclaimed),
             ("failed", End::Bad),
             ("disputed", End::Bad),
             ("cancelled", End::Bad),

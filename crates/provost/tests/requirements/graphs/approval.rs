@@ -1,6 +1,6 @@
 //! Plans that a person has to approve of.
 
-use std::{fs, process::Stdio};
+use std::fs;
 
 use provost_testkit::harness::{eventually, filled};
 use serde_json::json;
@@ -57,16 +57,15 @@ fn e04_a_rejected_plan_is_a_failure_with_hook_reason_and_exit_code() {
     let plan = site.stage.file("plan.toml");
     let talker = ["--agent", crate::kit::TALKER, "--review-task", "off", "go"];
     let run = ["run", "--name", "mine", "--plan", &plan, "--approve-plan"];
-    let mut follower = site.stage.home.command(&[&run[..], &talker].concat());
-    follower.current_dir(site.repo.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let follower = follower.spawn().unwrap();
+    let asked = site.stage.provost_in(site.repo.path(), &[&run[..], &talker].concat());
+    assert!(asked.exits(7).stderr.contains("provost approve"), "{asked:#?}");
     site.stage.wait_state("mine", |row| row["awaits_approval"] == true);
     site.stage.provost(&["deny", "mine", "--because", "too many tasks"]).ok();
-    let ended = follower.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    let told = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert!(told.contains("failed (plan): the plan was rejected: too many tasks"), "{told}");
-    let row = site.stage.status("mine");
+    let row = site.stage.sealed("mine");
+    site.stage.provost(&["monitor", "mine"]).exits(1);
+    let told = site.stage.provost(&["status", "mine"]).ok().stdout.clone();
+    assert!(told.contains("failed (plan)"), "{told}");
+    assert!(told.contains("the plan was rejected: too many tasks"), "{told}");
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("plan")), "{row:#}");
     let hooked = eventually("the hook", || filled(site.stage.file("hook-failed")));
     assert!(hooked.contains("too many tasks"), "{hooked}");
