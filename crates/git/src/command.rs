@@ -15,7 +15,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use provost_sys::origin::{HELPER, MARK};
 
@@ -84,7 +84,7 @@ pub enum Error {
     #[error("understand the output of `{command}`: {output}")]
     Unexpected { command: String, output: String },
     #[error("run `{command}`: {why}")]
-    CutOff { command: String, since: SystemTime, why: String },
+    CutOff { command: String, why: String },
     #[error("run `{command}`: the daemon is stopping, and the command continues without it")]
     Abandoned { command: String },
     #[error("wait for {}: another program has held this lock for {} s", printable_line(.path.as_os_str().as_bytes()), .limit.as_secs())]
@@ -336,7 +336,7 @@ impl Call<'_> {
             LongEnd::Exited { exit, stderr } => {
                 Ok(Answer { command, exit, stdout: Vec::new(), stderr })
             }
-            LongEnd::CutOff { since, why } => Err(Error::CutOff { command, since, why }),
+            LongEnd::CutOff(why) => Err(Error::CutOff { command, why }),
             LongEnd::NotStarted(why) => Err(self.not_started(command, io::Error::other(why))),
             LongEnd::Abandoned => Err(Error::Abandoned { command }),
         }
@@ -450,6 +450,25 @@ impl Error {
             | Self::Abandoned { .. }
             | Self::Settings(_)
             | Self::File { .. } => None,
+        }
+    }
+
+    /// Whether the same call may succeed later: it failed for what it found around it.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Start { .. }
+            | Self::Failed { .. }
+            | Self::TimedOut { .. }
+            | Self::CutOff { .. }
+            | Self::Locked { .. }
+            | Self::File { .. } => true,
+            Self::NotFound { .. }
+            | Self::NoDirectory { .. }
+            | Self::TooMuchOutput { .. }
+            | Self::Unexpected { .. }
+            | Self::Abandoned { .. }
+            | Self::Settings(_)
+            | Self::UntrustedFilter { .. } => false,
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn move_files(
     args: &[&str],
     between: Move<'_>,
 ) -> Result<Answer, Error> {
-    let mut cut_off = checkout.git().long_calls().is_some_and(|calls| calls.cut_off().is_some());
+    let mut cut_off = checkout.git().long_calls().is_some_and(|calls| calls.was_cut_off());
     let mut repaired = false;
     for tries in 1.. {
         let moved = checkout.when_unlocked(|checkout| checkout.change_files(args));

@@ -8,9 +8,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::command::Exit;
 use crate::confine::Programs;
@@ -27,8 +27,8 @@ pub trait LongCalls: Send + Sync {
     /// Runs a call and waits for its end.
     fn run(&self, call: LongCall) -> LongEnd;
 
-    /// Since when an earlier call for the same work was running that was cut off. It may have left files half written.
-    fn cut_off(&self) -> Option<SystemTime>;
+    /// Whether an earlier call for the same work was cut off. It may have left a file half written.
+    fn was_cut_off(&self) -> bool;
 }
 
 /// A call of git, ready to be run by someone else.
@@ -52,7 +52,7 @@ pub enum LongEnd {
         stderr: Vec<u8>,
     },
     /// It was ended, or nobody saw how it ended: it may have left files half written.
-    CutOff { since: SystemTime, why: String },
+    CutOff(String),
     /// It could not be started.
     NotStarted(String),
     /// The calling process is about to end. The call continues.
@@ -68,7 +68,7 @@ pub fn execute(programs: Vec<PathBuf>, program: &OsString, args: &[OsString]) ->
 }
 
 /// Removes the git directories of long calls that ended after the process that started them. None may be running.
-pub fn sweep(scratch: &std::path::Path) {
+pub fn sweep(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX) {
             // One that cannot be removed is in no one's way.

@@ -62,6 +62,20 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
+impl Error {
+    /// Whether the same checkout may be possible later, or in another slot.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NotClean { .. } => true,
+            Self::Git(error) => error.may_pass(),
+            Self::BadName { .. }
+            | Self::BadRoot { .. }
+            | Self::NoSuchCommit { .. }
+            | Self::Submodules(_) => false,
+        }
+    }
+}
+
 impl Pool {
     /// Uses an existing directory, which must lie outside of every repository
     /// it is used for.

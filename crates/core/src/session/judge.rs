@@ -39,6 +39,7 @@ impl Session {
         let attempt = self.attempt();
         let found = table(self.claim(), self.process(), self.activity(), &self.verification());
         let found = blame_the_turn(attempt, found);
+        let found = clear_the_work(&self.verification(), found);
         judge(&self.overlay(), found).with(self.evidence_flags())
     }
 
@@ -209,6 +210,16 @@ impl Session {
             note(unverified || launch.is_given_up(), Flag::NotVerifiedGone);
         }
         notes
+    }
+}
+
+/// A check that could not be run says nothing about the work: that is Provost's own trouble.
+fn clear_the_work(verification: &Verification, found: Judgement) -> Judgement {
+    match found.cause {
+        Some(Cause::Verification) if verification.is_provosts_trouble() => {
+            found.because(Cause::ChecksNotRun)
+        }
+        _ => found,
     }
 }
 

@@ -24,6 +24,10 @@ use crate::{
 /// How often it is looked whether a daemon that was asked, or sent a signal, is gone: for 5 s.
 const STOP_TRIES: u32 = 500;
 
+/// How often it is looked whether a daemon is gone that waits for a landing.
+const LANDING_TRIES: u32 =
+    STOP_TRIES + (daemon::LANDING_PATIENCE.as_millis() / STOP_PAUSE.as_millis()) as u32;
+
 /// How long a daemon may take to answer before it is ended by a signal.
 const STOP_ANSWER: Duration = Duration::from_secs(3);
 
@@ -118,20 +122,38 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
                     break;
                 }
             }
-            asked => return stopped(context, asked?, "the daemon left"),
+            asked => {
+                let (reply, landing_continues) = asked?;
+                let text = if landing_continues {
+                    "the daemon left; a landing continues, and the next daemon waits for it"
+                } else {
+                    "the daemon left"
+                };
+                return stopped(context, reply, text);
+            }
         }
     }
     let daemon = unheard_of.expect("every try found a daemon");
     dismiss(context, &home, &daemon)
 }
 
-fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Value, ApiError> {
+/// Asks the daemon to leave and waits for that. Returns its answer, and whether it left something that is still landing.
+fn ask_to_leave(
+    context: &Context,
+    home: &Home,
+    args: &StopArgs,
+) -> Result<(Value, bool), ApiError> {
     let client = daemon::connect_within(home, STOP_ANSWER)?;
     let info: DaemonInfo = client.get("/v1/daemon")?;
     let process = Identity::of(info.pid).ok().flatten();
     let reply: Value = client.post("/v1/daemon/stop", &json!({}), &args.key.get(context))?;
-    wait_for_the_end(info.pid, process.as_ref())?;
-    Ok(reply)
+    if reply["landing"] != true {
+        wait_for_the_end(info.pid, process.as_ref(), STOP_TRIES)?;
+        return Ok((reply, false));
+    }
+    context.ui.talk("waiting for a landing to finish");
+    let looks = wait_for_the_end(info.pid, process.as_ref(), LANDING_TRIES)?;
+    Ok((reply, STOP_PAUSE * looks >= daemon::LANDING_PATIENCE))
 }
 
 /// Ends a daemon that does not answer: by TERM, then by KILL. What runs inside a launch may not, as it may not ask it
@@ -148,10 +170,10 @@ fn dismiss(context: &Context, home: &Home, daemon: &Identity) -> Outcome {
     };
     let was_there = send(Signal::TERM)?;
     let mut how = "the daemon left; it did not answer";
-    if wait_for_the_end(daemon.pid, Some(daemon)).is_err() {
+    if wait_for_the_end(daemon.pid, Some(daemon), STOP_TRIES).is_err() {
         how = "the daemon did not answer and did not end on TERM; it was killed";
         send(Signal::KILL)?;
-        wait_for_the_end(daemon.pid, Some(daemon))?;
+        wait_for_the_end(daemon.pid, Some(daemon), STOP_TRIES)?;
     }
     stopped(context, json!({"ok": true, "running": was_there}), how)
 }
@@ -164,12 +186,12 @@ fn stopped(context: &Context, reply: Value, text: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until the process is gone, so that what comes next meets no daemon half gone.
-fn wait_for_the_end(pid: u32, process: Option<&Identity>) -> Result<(), ApiError> {
-    for _ in 0..STOP_TRIES {
+/// Waits until the process is gone, so that what comes next meets no daemon half gone. Returns after how many looks.
+fn wait_for_the_end(pid: u32, process: Option<&Identity>, tries: u32) -> Result<u32, ApiError> {
+    for look in 0..tries {
         // A process that cannot be looked at is not waited for.
         if !process.is_some_and(|process| process.is_alive().unwrap_or(false)) {
-            return Ok(());
+            return Ok(look);
         }
         clock::pause(STOP_PAUSE);
     }

@@ -39,6 +39,8 @@ use super::{
 pub(crate) struct Daemon {
     pub(crate) handle: Handle,
     pub(crate) world: World,
+    /// Set when the daemon is to leave; it stops when nothing is landing any more.
+    pub(crate) leaving: CancellationToken,
     pub(crate) stop: CancellationToken,
     boundary: Arc<Boundary>,
     tasks: Arc<Mutex<JoinSet<()>>>,
@@ -116,8 +118,8 @@ impl Daemon {
     pub(crate) fn new(handle: Handle, world: World) -> Daemon {
         let boundary = Arc::new(world.home.boundary(pinning()));
         let reads = Arc::new(Semaphore::new(READS));
-        let stop = CancellationToken::new();
-        Daemon { handle, world, stop, boundary, tasks: Arc::default(), reads }
+        let (leaving, stop) = (CancellationToken::new(), CancellationToken::new());
+        Daemon { handle, world, leaving, stop, boundary, tasks: Arc::default(), reads }
     }
 
     /// Waits for the turn to read the ledger. It lasts until the permit is dropped.
