@@ -132,9 +132,12 @@ pub fn checkout_detached(
     let sources = pool.sources(project);
     let job = Job { git, shared, sources, path: pool.slot(slot)?, commit, tree, keep };
     if job.is_there() {
-        // A slot that cannot be cleaned for whatever reason is made anew.
-        if let Ok(checkout) = job.reuse() {
-            return Ok(checkout);
+        match job.reuse() {
+            // The git that works there continues.
+            Err(error @ Error::Git(command::Error::Abandoned { .. })) => return Err(error),
+            Ok(checkout) => return Ok(checkout),
+            // A slot that cannot be cleaned for whatever other reason is made anew.
+            Err(_) => {}
         }
     }
     job.discard()?;

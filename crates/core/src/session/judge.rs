@@ -215,12 +215,8 @@ impl Session {
 
 /// A check that could not be run says nothing about the work: that is Provost's own trouble.
 fn clear_the_work(verification: &Verification, found: Judgement) -> Judgement {
-    match found.cause {
-        Some(Cause::Verification) if verification.is_provosts_trouble() => {
-            found.because(Cause::ChecksNotRun)
-        }
-        _ => found,
-    }
+    let trouble = found.cause == Some(Cause::Verification) && verification.is_provosts_trouble();
+    if trouble { found.because(Cause::ChecksNotRun) } else { found }
 }
 
 /// A turn that its own protocol ended with an error is the agent's error, not its word.

@@ -266,11 +266,10 @@ impl CheckRunner {
         // Not given back before one is found that can be used.
         let mut unusable = Vec::new();
         loop {
-            let git = self.git_calls.writing(effect.clone()).await;
             let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
-            let made = held::blocking(move || {
-                let place = runner.place(&git, &job).map_err(|why| chain(&*why))?;
-                let made = place.check_out(&git, &job, &snapshot);
+            let made = self.git_calls.write(effect.clone(), move |git| {
+                let place = runner.place(git, &job).map_err(|why| chain(&*why))?;
+                let made = place.check_out(git, &job, &snapshot);
                 Ok::<_, String>((place.slot, made))
             });
             let (slot, made) = made.await?;

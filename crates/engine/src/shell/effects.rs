@@ -143,13 +143,11 @@ impl Effects {
                 // A holder may be on its way. One that is ended before it made its directory started nothing.
                 held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
             }
-            let ended = match held::looked(&dir).await? {
-                Looked::Absent => true,
-                _ => match self.holders.outwait(&dir, &record, limit_ms).await? {
+            let ended = held::looked(&dir).await? == Looked::Absent
+                || match self.holders.outwait(&dir, &record, limit_ms).await? {
                     Finished::Ended { exit } => has_ended_itself(&exit),
                     Finished::Uncertain(_) => false,
-                },
-            };
+                };
             if ended {
                 self.remove(record).await?;
             } else {

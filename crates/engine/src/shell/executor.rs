@@ -410,9 +410,8 @@ impl Context {
     }
 
     async fn prepare(&self, session: &Session, key: EffectKey) -> Command {
-        let git = self.git_calls.writing(EffectName::of_session(session.id, key)).await;
-        let session = session.clone();
-        match held::blocking(move || work::prepare(&git, &session)).await {
+        let (effect, session) = (EffectName::of_session(session.id, key), session.clone());
+        match self.git_calls.write(effect, move |git| work::prepare(git, &session)).await {
             Ok(prepared) => Command::WorkPrepared { cwd: prepared.cwd, base: prepared.base },
             Err(reason) => Command::WorkFailed { reason },
         }

@@ -21,7 +21,7 @@ use provost_holder::{
 };
 use tokio::{
     runtime::Handle as Runtime,
-    sync::{OnceCell, oneshot, watch},
+    sync::{OnceCell, Semaphore, oneshot, watch},
 };
 
 use super::{
@@ -36,6 +36,9 @@ pub const RUN_GIT: &str = "run-git";
 
 /// Ends the key of a git call.
 const KEY_END: &str = ".git";
+
+/// How many effects write files at the same time. Each blocks a thread of the runtime, and its holder needs others.
+const TURNS: usize = 16;
 
 /// How much a call may print: a line for each file that is in its way.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -53,6 +56,7 @@ pub(crate) struct GitCalls {
     effects: Effects,
     program: PathBuf,
     scratch: PathBuf,
+    turns: Arc<Semaphore>,
     /// Set once no call of an earlier daemon runs.
     settled: Arc<OnceCell<()>>,
 }
@@ -64,15 +68,26 @@ impl GitCalls {
             effects: effects.clone(),
             program: world.program.clone(),
             scratch: world.home.scratch(),
+            turns: Arc::new(Semaphore::new(TURNS)),
             settled: Arc::default(),
         }
     }
 
-    /// Returns git for an effect that writes files, once no call of an earlier daemon runs.
-    pub(crate) async fn writing(&self, mut effect: EffectName) -> Git {
+    /// Does the work of an effect that writes files, once no call of an earlier daemon runs.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        effect: EffectName,
+        work: impl FnOnce(&Git) -> T + Send + 'static,
+    ) -> T {
         self.settled().await;
+        let _turn = self.turns.acquire().await;
+        let git = self.writing(effect).await;
+        held::blocking(move || work(&git)).await
+    }
+
+    async fn writing(&self, mut effect: EffectName) -> Git {
         effect.key.push_str(KEY_END);
-        let cut_off = self.effects.was_cut_off(&effect).await.unwrap_or(true);
+        let cut_off = self.effects.was_cut_off(&effect).await.unwrap_or(false);
         let calls = HeldCalls {
             effects: self.effects.clone(),
             effect,

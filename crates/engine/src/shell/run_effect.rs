@@ -92,8 +92,8 @@ impl Carrier<'_> {
         key: &str,
         work: impl FnOnce(&Git, &Run) -> Command + Send + 'static,
     ) -> Command {
-        let git = self.git_calls.writing(EffectName::of_run(run.id, key)).await;
-        blocking(git, run, work).await
+        let (effect, run) = (EffectName::of_run(run.id, key), run.clone());
+        self.git_calls.write(effect, move |git| work(git, &run)).await
     }
 
     async fn take_head(self, run: &Run, session: SessionId) -> Command {
