@@ -16,6 +16,7 @@ use crate::command::{Answer, Error, Exit};
 use crate::index::Staging;
 use crate::names::{Oid, RepoPath};
 use crate::repo::Repo;
+use crate::worktree::{LOCK_REASON, MAX_POINTER};
 
 /// How often a move that is cut off is made again.
 const MOVES: usize = 3;
@@ -38,8 +39,12 @@ pub(crate) fn move_files(
     between: Move<'_>,
 ) -> Result<Answer, Error> {
     let mut cut_off = checkout.git().long_calls().is_some_and(|calls| calls.was_cut_off());
-    let mut repaired = false;
-    for tries in 1.. {
+    let (mut tries, mut repaired) = (0, false);
+    loop {
+        tries += 1;
+        if cut_off {
+            remove_own_lock(checkout)?;
+        }
         let moved = checkout.when_unlocked(|checkout| checkout.change_files(args));
         match moved {
             Err(Error::CutOff { .. }) if tries < MOVES => {
@@ -54,7 +59,20 @@ pub(crate) fn move_files(
             other => return other,
         }
     }
-    unreachable!("the last try returns")
+}
+
+/// Removes the lock that a killed git left in a worktree of Provost's own, where nothing else works. In a checkout of the
+/// user it may be another program's.
+fn remove_own_lock(checkout: &Repo<'_>) -> Result<(), Error> {
+    let reason = agent_file::read_text(&checkout.git_dir().join("locked"), MAX_POINTER);
+    if !reason.is_ok_and(|reason| reason.trim_end() == LOCK_REASON) {
+        return Ok(());
+    }
+    let lock = checkout.git_dir().join("index.lock");
+    match fs::remove_file(&lock) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(&lock)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Whether git refused to overwrite files.

@@ -184,7 +184,9 @@ impl<'a> Repo<'a> {
     /// reset left which was cut off is removed.
     pub(crate) fn reset_hard(&self) -> Result<(), Error> {
         let left = self.git_dir.join("index.lock");
-        for tries in 1.. {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             match fs::remove_file(&left) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(Error::file(&left)(error));
@@ -198,7 +200,6 @@ impl<'a> Repo<'a> {
                 Ok(answer) => return Err(answer.failure()),
             }
         }
-        Ok(())
     }
 
     /// Prepares a call that changes something. Git reads no configuration file but that of Provost's own directory.

@@ -47,10 +47,8 @@ impl Carrier<'_> {
             Effect::Integrate { .. } | Effect::Land { .. } | Effect::LookLanded { .. }
         );
         let _alone = if lands { Some(world.landing.lock().await) } else { None };
-        let _held_up = match effect.holds_up_a_stop(run) {
-            true => Some(world.checkouts.read().await),
-            false => None,
-        };
+        let holds_up = effect.holds_up_a_stop(run);
+        let _held_up = if holds_up { Some(world.checkouts.read().await) } else { None };
         match effect {
             Effect::TakeHead(session) => self.take_head(run, session).await,
             Effect::Bring { no } => {
