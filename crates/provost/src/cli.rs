@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    io::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -139,7 +140,8 @@ fn run_git(arguments: &[OsString]) -> ExitCode {
         Some([program, args @ ..]) => provost_git::long::execute(programs, program, args),
         Some([]) | None => std::io::Error::other("no command was given"),
     };
-    eprintln!("git could not be started: {why}");
+    // Its holder keeps this.
+    drop(writeln!(std::io::stderr(), "git could not be started: {why}"));
     ExitCode::FAILURE
 }
 
