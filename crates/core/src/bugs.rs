@@ -48,10 +48,12 @@ pub enum Bug {
     WaitSkipsState,
     EndNotNoticed,
     UndeliveredNotTold,
+    OutlivedGitIgnored,
+    LeftWhileLanding,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 41] = [
+    pub const ALL: [Bug; 43] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -93,6 +95,8 @@ impl Bug {
         Bug::WaitSkipsState,
         Bug::EndNotNoticed,
         Bug::UndeliveredNotTold,
+        Bug::OutlivedGitIgnored,
+        Bug::LeftWhileLanding,
     ];
 }
 

@@ -177,6 +177,9 @@ impl Refuted {
         match self {
             Refuted::EmptyDiff => "nothing was changed (--no-change-ok allows that)".to_owned(),
             Refuted::NoSnapshot { reason } => format!("the work could not be committed: {reason}"),
+            Refuted::Unfinished { command, end: CheckEnd::Unfinished(reason) } => {
+                format!("the check `{command}` could not be run: {reason}")
+            }
             Refuted::Check { command, end } | Refuted::Unfinished { command, end } => {
                 format!("the check `{command}` ended with {}", end.words())
             }

@@ -19,6 +19,7 @@ use provost_sys::{agent_file, private};
 use tempfile::TempDir;
 
 use crate::command::{Call, Error, Git};
+use crate::long;
 use crate::names::Oid;
 use crate::repo::Repo;
 
@@ -108,7 +109,7 @@ impl StandIns {
                     // Those in use stay until their users are done.
                     made.clear();
                 }
-                let new = Arc::new(StandIn::make(scratch, shared, format)?);
+                let new = Arc::new(StandIn::make(scratch, "provost-git-", shared, format)?);
                 made.insert(key, Arc::clone(&new));
                 new
             }
@@ -119,8 +120,19 @@ impl StandIns {
 }
 
 impl StandIn {
-    fn make(scratch: &Path, shared: &Path, format: &Format) -> Result<Self, Error> {
-        let dir = TempDir::with_prefix_in("provost-git-", scratch).map_err(Error::file(scratch))?;
+    /// Makes one for a call that may run for longer than this process. It stays until somebody removes it.
+    pub(crate) fn of_long_call(
+        scratch: &Path,
+        shared: &Path,
+        format: &Format,
+    ) -> Result<PathBuf, Error> {
+        let new = Self::make(scratch, long::DIRECTORY_PREFIX, shared, format)?;
+        new.copy_patterns()?;
+        Ok(new.dir.keep())
+    }
+
+    fn make(scratch: &Path, prefix: &str, shared: &Path, format: &Format) -> Result<Self, Error> {
+        let dir = TempDir::with_prefix_in(prefix, scratch).map_err(Error::file(scratch))?;
         private::own_dir(dir.path()).map_err(Error::file(dir.path()))?;
         for name in LINKED {
             let link = dir.path().join(name);

@@ -24,6 +24,7 @@ use crate::confine::{self, Programs};
 use crate::escape::{last_lines, printable, printable_line};
 use crate::guard::{self, Setting};
 use crate::known::Known;
+use crate::long::{LongCall, LongCalls, LongEnd};
 use crate::process::{self, End, Limits};
 use crate::settings;
 
@@ -32,6 +33,9 @@ pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// How much one git call may write to its standard output.
 pub const OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
+
+/// How long a call waits for a lock that another program holds, unless told otherwise. Editors hold one for moments.
+pub const DEFAULT_LOCK_LIMIT: Duration = Duration::from_secs(30);
 
 /// How many of the last lines of standard error an [`Error`] carries.
 pub(crate) const STDERR_LINES: usize = 12;
@@ -53,6 +57,8 @@ pub struct Git {
     home: PathBuf,
     scratch: PathBuf,
     time_limit: Duration,
+    lock_limit: Duration,
+    long_calls: Option<Arc<dyn LongCalls>>,
     known: Known,
     stand_ins: StandIns,
     /// What git may execute; found with the first call. None if that cannot be limited.
@@ -77,6 +83,12 @@ pub enum Error {
     TooMuchOutput { command: String, limit: usize },
     #[error("understand the output of `{command}`: {output}")]
     Unexpected { command: String, output: String },
+    #[error("run `{command}`: {why}")]
+    CutOff { command: String, why: String },
+    #[error("run `{command}`: the daemon is stopping, and the command continues without it")]
+    Abandoned { command: String },
+    #[error("wait for {}: another program has held this lock for {} s", printable_line(.path.as_os_str().as_bytes()), .limit.as_secs())]
+    Locked { path: PathBuf, limit: Duration },
     #[error(transparent)]
     Settings(#[from] settings::Error),
     #[error(
@@ -112,6 +124,8 @@ impl Git {
             home: home.to_owned(),
             scratch: std::env::temp_dir(),
             time_limit: DEFAULT_TIME_LIMIT,
+            lock_limit: DEFAULT_LOCK_LIMIT,
+            long_calls: None,
             known: Known::default(),
             stand_ins: StandIns::default(),
             programs: Arc::default(),
@@ -123,6 +137,20 @@ impl Git {
     #[must_use]
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
+        self
+    }
+
+    /// Waits this long for a lock that another program holds.
+    #[must_use]
+    pub fn with_lock_limit(mut self, limit: Duration) -> Self {
+        self.lock_limit = limit;
+        self
+    }
+
+    /// Has calls that write the files of a checkout run by this, so that they outlive the calling process.
+    #[must_use]
+    pub fn with_long_calls(mut self, calls: Arc<dyn LongCalls>) -> Self {
+        self.long_calls = Some(calls);
         self
     }
 
@@ -168,6 +196,14 @@ impl Git {
         let finished = process::run(command, limits, None).ok()?;
         let path = finished.stdout.strip_suffix(b"\n")?;
         Programs::of_git(&self.program, Path::new(OsStr::from_bytes(path)))
+    }
+
+    pub(crate) fn long_calls(&self) -> Option<&dyn LongCalls> {
+        self.long_calls.as_deref()
+    }
+
+    pub(crate) fn lock_limit(&self) -> Duration {
+        self.lock_limit
     }
 
     pub(crate) fn home(&self) -> &Path {
@@ -289,6 +325,37 @@ impl Call<'_> {
         }
     }
 
+    /// Runs git by the given means. A call with something in it that isn't text runs as any other.
+    pub(crate) fn ask_apart(self, calls: &dyn LongCalls) -> Result<Answer, Error> {
+        let command = self.line();
+        let Some(call) = self.prepare().ok().and_then(|prepared| self.as_long_call(&prepared))
+        else {
+            return self.ask();
+        };
+        match calls.run(call) {
+            LongEnd::Exited { exit, stderr } => {
+                Ok(Answer { command, exit, stdout: Vec::new(), stderr })
+            }
+            LongEnd::CutOff(why) => Err(Error::CutOff { command, why }),
+            LongEnd::NotStarted(why) => Err(self.not_started(command, io::Error::other(why))),
+            LongEnd::Abandoned => Err(Error::Abandoned { command }),
+        }
+    }
+
+    fn as_long_call(&self, prepared: &Command) -> Option<LongCall> {
+        let text = |text: &OsStr| text.to_str().map(str::to_owned);
+        let words = std::iter::once(prepared.get_program()).chain(prepared.get_args());
+        let variables = prepared.get_envs().filter(|(name, _)| *name != MARK);
+        let pair = |(name, value): (&OsStr, Option<&OsStr>)| Some((text(name)?, text(value?)?));
+        let programs = if self.runs_filters { None } else { self.git.programs() };
+        Some(LongCall {
+            argv: words.map(text).collect::<Option<_>>()?,
+            env: variables.map(pair).collect::<Option<_>>()?,
+            cwd: self.directory.clone(),
+            programs: programs.map(|programs| programs.paths().to_vec()),
+        })
+    }
+
     /// Runs git and expects exit code 0.
     pub(crate) fn run(self) -> Result<Answer, Error> {
         let answer = self.ask()?;
@@ -363,10 +430,46 @@ impl Answer {
 impl Error {
     /// Returns what the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
-        matches!(self, Self::UntrustedFilter { .. }).then_some(
-            "to trust it, add its name to `filters` below `[git]` in your own provost.toml; \
-             its command comes from `git config --global`",
-        )
+        match self {
+            Self::UntrustedFilter { .. } => Some(
+                "to trust it, add its name to `filters` below `[git]` in your own provost.toml; \
+                 its command comes from `git config --global`",
+            ),
+            Self::Locked { .. } => Some(
+                "close the editor or git that uses the repository (if there is none, remove the \
+                 file), then resume",
+            ),
+            Self::NotFound { .. }
+            | Self::Start { .. }
+            | Self::NoDirectory { .. }
+            | Self::Failed { .. }
+            | Self::TimedOut { .. }
+            | Self::TooMuchOutput { .. }
+            | Self::Unexpected { .. }
+            | Self::CutOff { .. }
+            | Self::Abandoned { .. }
+            | Self::Settings(_)
+            | Self::File { .. } => None,
+        }
+    }
+
+    /// Whether the same call may succeed later: it failed for what it found around it.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Start { .. }
+            | Self::Failed { .. }
+            | Self::TimedOut { .. }
+            | Self::CutOff { .. }
+            | Self::Locked { .. }
+            | Self::File { .. } => true,
+            Self::NotFound { .. }
+            | Self::NoDirectory { .. }
+            | Self::TooMuchOutput { .. }
+            | Self::Unexpected { .. }
+            | Self::Abandoned { .. }
+            | Self::Settings(_)
+            | Self::UntrustedFilter { .. } => false,
+        }
     }
 
     /// Wraps a failure of the file system at a path.

@@ -43,6 +43,14 @@ impl Programs {
         Some(Self(all.into_iter().flatten().collect()))
     }
 
+    pub(crate) fn new(paths: Vec<PathBuf>) -> Self {
+        Self(paths)
+    }
+
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.0
+    }
+
     /// Lets this thread, and whatever it starts, execute these programs only. Paths are opened anew each time: an
     /// upgrade of git replaces files.
     pub(crate) fn confine_thread(&self) -> io::Result<()> {

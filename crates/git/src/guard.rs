@@ -42,6 +42,8 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
+    // No progress, in seconds: what a git whose caller is gone writes to it, ends it.
+    ("GIT_PROGRESS_DELAY", "1000000"),
     ("GIT_ASKPASS", ""),
     ("SSH_ASKPASS", ""),
     ("GIT_EDITOR", ":"),

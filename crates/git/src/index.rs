@@ -84,6 +84,22 @@ impl<'a> Staging<'a> {
         Ok(left_out)
     }
 
+    /// Stages these files as they are, those that are gone as removed.
+    pub(crate) fn stage<'p>(&self, paths: impl Iterator<Item = &'p RepoPath>) -> Result<(), Error> {
+        let mut input = Vec::new();
+        for path in paths {
+            input.extend_from_slice(path.as_bytes());
+            input.push(0);
+        }
+        let update = ["update-index", "--add", "--remove", "-z", "--stdin"];
+        self.repo.write_files(update).input(input).run().map(drop)
+    }
+
+    /// Returns the checkout as it is seen through the copy.
+    pub(crate) fn repo(&self) -> &Repo<'a> {
+        &self.repo
+    }
+
     pub(crate) fn write_tree(&self) -> Result<Oid, Error> {
         answer_oid(&self.repo.write_files(["write-tree"]).run()?)
     }

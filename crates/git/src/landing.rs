@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::apart::Apart;
 use crate::command::{self, Exit, Git, STDERR_LINES};
 use crate::escape::{last_lines, printable_line};
+use crate::interrupted::{Move, move_files};
 use crate::names::{BranchName, Oid, RefName, RepoPath};
 use crate::ongoing::{Ongoing, ongoing};
 use crate::project::{self, Project};
@@ -204,7 +205,8 @@ pub fn carry(
         return move_ref(git, project, branch, (from, to));
     };
     refuse_unfit(&checkout, branch, from, to)?;
-    let moved = checkout.write_files(["reset", "--quiet", "--keep", to.as_str()]).ask()?;
+    let reset = ["reset", "--quiet", "--keep", to.as_str()];
+    let moved = move_files(&checkout, &reset, Move { from, to })?;
     match moved.exit {
         Exit::Code(0) => Ok(()),
         Exit::Code(_) | Exit::Signal(_) => {
@@ -296,7 +298,8 @@ fn refuse_unfit(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> R
 
 fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
     refuse_unfit(checkout, branch, tip, to)?;
-    let merged = checkout.write_files(["merge", "--ff-only", "--no-stat", to.as_str()]).ask()?;
+    let merge = ["merge", "--ff-only", "--no-stat", to.as_str()];
+    let merged = move_files(checkout, &merge, Move { from: tip, to })?;
     if merged.exit == Exit::Code(0) || merged.complains_of("Not possible to fast-forward") {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use provost_sys::agent_file;
 
-use crate::command::{self, Git};
+use crate::command::{self, Exit, Git};
 use crate::escape::printable_line;
 use crate::filters;
 use crate::index::{flagged, gitlinks};
@@ -60,6 +60,20 @@ pub enum Error {
     Submodules(#[from] submodules::Error),
     #[error(transparent)]
     Git(#[from] command::Error),
+}
+
+impl Error {
+    /// Whether the same checkout may be possible later, or in another slot.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NotClean { .. } => true,
+            Self::Git(error) => error.may_pass(),
+            Self::BadName { .. }
+            | Self::BadRoot { .. }
+            | Self::NoSuchCommit { .. }
+            | Self::Submodules(_) => false,
+        }
+    }
 }
 
 impl Pool {
@@ -118,9 +132,12 @@ pub fn checkout_detached(
     let sources = pool.sources(project);
     let job = Job { git, shared, sources, path: pool.slot(slot)?, commit, tree, keep };
     if job.is_there() {
-        // A slot that cannot be cleaned for whatever reason is made anew.
-        if let Ok(checkout) = job.reuse() {
-            return Ok(checkout);
+        match job.reuse() {
+            // The git that works there continues.
+            Err(error @ Error::Git(command::Error::Abandoned { .. })) => return Err(error),
+            Ok(checkout) => return Ok(checkout),
+            // A slot that cannot be cleaned for whatever other reason is made anew.
+            Err(_) => {}
         }
     }
     job.discard()?;
@@ -152,10 +169,9 @@ impl<'a> Job<'a> {
         // Moves HEAD alone, even if a check has put it on a branch.
         repo.write(["update-ref", "--no-deref", "HEAD", self.commit.as_str()]).run()?;
         filters::refuse_tree(&repo, self.commit)?;
-        repo.write_files(["reset", "--hard", "--quiet"]).run()?;
+        repo.reset_hard()?;
         self.empty_submodules(&repo)?;
-        repo.write(["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.kept("-e")))
-            .run()?;
+        self.clean(&repo)?;
         submodules::fill(&repo, &self.sources)?;
         self.verify(&repo)?;
         Ok(self.checkout(true))
@@ -170,7 +186,7 @@ impl<'a> Job<'a> {
         self.shared.write(options.into_iter().chain(place)).run()?;
         let repo = self.repo()?;
         registry::link(&repo)?;
-        repo.write_files(["reset", "--hard", "--quiet"]).run()?;
+        repo.reset_hard()?;
         submodules::fill(&repo, &self.sources)?;
         self.verify(&repo)?;
         Ok(self.checkout(false))
@@ -199,6 +215,18 @@ impl<'a> Job<'a> {
         let common_dir = self.shared.git_dir();
         let place = Place { git_dir: &git_dir, common_dir, top: &self.path };
         Ok(Repo::open(self.git, place)?.with_setting("core.sparseCheckout", "false"))
+    }
+
+    /// Removes what is not of the commit, apart from what is to be kept.
+    fn clean(&self, repo: &Repo<'_>) -> Result<(), Error> {
+        let others = ["ls-files", "--others", "--directory", "-z"].map(OsString::from);
+        let others = repo.read(others.into_iter().chain(self.kept("-x"))).run()?;
+        if others.stdout.is_empty() {
+            return Ok(());
+        }
+        let args = ["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.kept("-e"));
+        let cleaned = repo.change_files(args)?;
+        if cleaned.exit == Exit::Code(0) { Ok(()) } else { Err(cleaned.failure().into()) }
     }
 
     /// Empties directories of submodules, which `git clean` passes over.

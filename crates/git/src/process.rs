@@ -257,6 +257,6 @@ fn wait_for(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time limit of a process is measured here")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }

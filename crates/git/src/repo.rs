@@ -5,8 +5,12 @@
 //! worktree, a discovering git would go on in a repository further up.
 
 use std::ffi::OsStr;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::apart::StandIn;
 use crate::command::{Answer, Call, Error, Exit, Git};
@@ -14,7 +18,14 @@ use crate::filters;
 use crate::guard::Setting;
 use crate::known::{self, Files};
 use crate::names::{Oid, RefName};
+use crate::process::now;
 use crate::settings::Settings;
+
+/// How often it is looked whether a lock is free.
+const LOCK_LOOK: Duration = Duration::from_millis(20);
+
+/// How often a reset that was cut off is made again.
+const RESETS: usize = 3;
 
 /// The handle through which everything else in this crate talks to git.
 #[derive(Debug, Clone)]
@@ -132,13 +143,81 @@ impl<'a> Repo<'a> {
         self.write(args).filters(&self.filters)
     }
 
+    /// Makes a call that writes the files of the checkout, and may take long. It runs apart from this process if git
+    /// was given something for that.
+    pub(crate) fn change_files<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Answer, Error> {
+        let Some(calls) = self.git.long_calls() else { return self.write_files(args).ask() };
+        let format = &self.configured.format;
+        let stand_in = StandIn::of_long_call(self.git.scratch(), &self.common_dir, format)?;
+        let answer = self.write_with(&stand_in, args).filters(&self.filters).ask_apart(calls);
+        if !matches!(answer, Err(Error::Abandoned { .. })) {
+            // One that stays is removed by the next sweep.
+            fs::remove_dir_all(&stand_in).ok();
+        }
+        answer
+    }
+
+    /// Makes a call that needs the index of the checkout, and waits while another program has it locked. The lock of
+    /// another program is never removed.
+    pub(crate) fn when_unlocked(
+        &self,
+        call: impl Fn(&Self) -> Result<Answer, Error>,
+    ) -> Result<Answer, Error> {
+        let limit = self.git.lock_limit();
+        let until = now() + limit;
+        loop {
+            let answer = call(self)?;
+            if answer.exit == Exit::Code(0) || !answer.complains_of("index.lock': File exists") {
+                return Ok(answer);
+            }
+            let path = self.git_dir.join("index.lock");
+            if !is_gone_by(&path, until) {
+                return Err(Error::Locked { path, limit });
+            }
+        }
+    }
+
+    /// Makes the files of a worktree of Provost's own those of its HEAD. Nothing else may work there: the lock that a
+    /// reset left which was cut off is removed.
+    pub(crate) fn reset_hard(&self) -> Result<(), Error> {
+        let left = self.git_dir.join("index.lock");
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match fs::remove_file(&left) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::file(&left)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+            match self.change_files(["reset", "--hard", "--quiet"]) {
+                Err(Error::CutOff { .. }) if tries < RESETS => {}
+                Err(error) => return Err(error),
+                Ok(answer) if answer.exit == Exit::Code(0) => return Ok(()),
+                Ok(answer) => return Err(answer.failure()),
+            }
+        }
+    }
+
     /// Prepares a call that changes something. Git reads no configuration file but that of Provost's own directory.
     pub(crate) fn write<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
+        self.write_with(self.stand_in.path(), args)
+    }
+
+    /// Prepares a call for which this directory stands in for what the worktrees share.
+    fn write_with<A: AsRef<OsStr>>(
+        &self,
+        stand_in: &Path,
+        args: impl IntoIterator<Item = A>,
+    ) -> Call<'a> {
         let call = self.git.call(&self.top).settings(&self.settings).args(args);
         let call = call
             .without_user_settings()
             .variable("GIT_DIR", &self.git_dir)
-            .variable("GIT_COMMON_DIR", self.stand_in.path())
+            .variable("GIT_COMMON_DIR", stand_in)
             .variable("GIT_OBJECT_DIRECTORY", self.objects())
             .variable("GIT_WORK_TREE", &self.top);
         match &self.index {
@@ -193,6 +272,18 @@ impl<'a> Repo<'a> {
             Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
         }
     }
+}
+
+/// Waits until a file is gone; false if it is still there at the end of the time.
+fn is_gone_by(path: &Path, until: Instant) -> bool {
+    while path.symlink_metadata().is_ok() {
+        if now() >= until {
+            return false;
+        }
+        #[expect(clippy::disallowed_methods, reason = "git has no event for a lock set free")]
+        thread::sleep(LOCK_LOOK);
+    }
+    now() < until
 }
 
 /// Asks git for all settings, or remembers what it said.

@@ -169,7 +169,7 @@ fn make<'a>(repo: &Repo<'a>, link: &Link, source: &Repo<'_>) -> Result<Repo<'a>,
     made.write(["update-ref", "--stdin"]).input(remote_refs(link, source)?).run()?;
     made.write(["update-ref", "--no-deref", "HEAD", link.commit.as_str()]).run()?;
     filters::refuse_tree(&made, &link.commit)?;
-    made.write_files(["reset", "--hard", "--quiet"]).run()?;
+    made.reset_hard()?;
     Ok(made)
 }
 

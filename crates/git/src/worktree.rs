@@ -348,10 +348,7 @@ impl<'a> Site<'a> {
             registry::forget(&self.shared, &self.path)?;
             return Err(error);
         }
-        // Left by a reset that was cut off; nobody else works here yet.
-        let left = worktree.git_dir.join("index.lock");
-        remove_if_there(fs::remove_file(&left)).map_err(command::Error::file(&left))?;
-        repo.write_files(["reset", "--hard", "--quiet"]).run().map_err(Error::Git)?;
+        repo.reset_hard()?;
         submodules::fill(&repo, &Source::of_project(self.project))?;
         lock(&worktree)?;
         Ok(worktree)

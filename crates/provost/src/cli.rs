@@ -2,14 +2,15 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    path::Path,
+    io::Write as _,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use serde_json::json;
 
-use provost_engine::shell::codex::TOOLS_COMMAND;
+use provost_engine::shell::{RUN_GIT, codex::TOOLS_COMMAND};
 
 use crate::{
     commands::{
@@ -125,10 +126,28 @@ pub(crate) fn main() -> ExitCode {
     {
         return finish(&Context::new(false), attach::lead(argv));
     }
+    if let [_, command, rest @ ..] = arguments.as_slice()
+        && command == OsStr::new(RUN_GIT)
+    {
+        return run_git(rest);
+    }
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => start(cli),
         Err(error) => not_parsed(&error, &arguments),
     }
+}
+
+/// Becomes the git whose command line follows `--`, and which may execute nothing but what is named before.
+fn run_git(arguments: &[OsString]) -> ExitCode {
+    let mut parts = arguments.splitn(2, |word| word == OsStr::new("--"));
+    let programs = parts.next().unwrap_or_default().iter().map(PathBuf::from).collect();
+    let why = match parts.next() {
+        Some([program, args @ ..]) => provost_git::long::execute(programs, program, args),
+        Some([]) | None => std::io::Error::other("no command was given"),
+    };
+    // Its holder keeps this.
+    drop(writeln!(std::io::stderr(), "git could not be started: {why}"));
+    ExitCode::FAILURE
 }
 
 pub(crate) fn command() -> clap::Command {

@@ -792,6 +792,13 @@ impl Sim {
         {
             self.crash()?;
         }
+        if self.faults.crashes
+            && self.crashes < MAX_CRASHES
+            && self.lands_here()
+            && self.rng.percent(10)
+        {
+            self.replace()?;
+        }
         if !self.faults.deaths || self.deaths >= 2 {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{Passed, Refuted};
+use crate::verdict::{CheckEnd, Passed, Refuted};
 
 /// What the agent said of its work, last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -92,6 +92,14 @@ pub enum Verification {
 }
 
 impl Verification {
+    /// Whether a check could not be run, so that nothing is known about the work.
+    pub fn is_provosts_trouble(&self) -> bool {
+        matches!(
+            self,
+            Verification::Failed(Refuted::Unfinished { end: CheckEnd::Unfinished(_), .. })
+        )
+    }
+
     pub fn word(&self) -> &'static str {
         match self {
             Verification::None => "none",

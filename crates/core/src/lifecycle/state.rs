@@ -75,6 +75,7 @@ words!(
         SelfReported = "self_reported",
         AgentError = "agent_error",
         Verification = "verification",
+        ChecksNotRun = "checks_not_run",
         Crash = "crash",
         Timeout = "timeout",
         Launch = "launch",

@@ -7,6 +7,7 @@ use super::{
     hook::RunHookKey,
     landing::{Ahead, Landing},
     queue::QueueStep,
+    spec::LandMode,
     stage::Stage,
     state::{Run, RunSession, SessionEnd},
 };
@@ -66,6 +67,33 @@ impl Effect {
             Effect::LookLanded { leg } => format!("landed-{leg}"),
             Effect::RunHook(key) => format!("h{}-{}", key.no, key.event),
             Effect::WriteCard { leg } => format!("card-{leg}"),
+        }
+    }
+
+    /// Whether the effect depends on a branch or a checkout. It waits for git calls that outlived an earlier daemon: they
+    /// may be moving that very branch.
+    pub fn waits_for_git(&self) -> bool {
+        match self {
+            Effect::Land { .. } | Effect::LookLanded { .. } => !bug!(OutlivedGitIgnored),
+            Effect::TakeHead(_) | Effect::Bring { .. } | Effect::Integrate { .. } => true,
+            Effect::MergeBatch { .. }
+            | Effect::WatchPull { .. }
+            | Effect::RunHook(_)
+            | Effect::WriteCard { .. } => false,
+        }
+    }
+
+    /// Whether a daemon that is to leave waits for the effect once it has begun: it moves a branch of this repository.
+    pub fn holds_up_a_stop(&self, run: &Run) -> bool {
+        match self {
+            Effect::Land { .. } => run.spec.land != LandMode::Pr && !bug!(LeftWhileLanding),
+            Effect::Bring { .. } | Effect::Integrate { .. } => true,
+            Effect::TakeHead(_)
+            | Effect::MergeBatch { .. }
+            | Effect::WatchPull { .. }
+            | Effect::LookLanded { .. }
+            | Effect::RunHook(_)
+            | Effect::WriteCard { .. } => false,
         }
     }
 }

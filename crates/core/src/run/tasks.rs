@@ -252,6 +252,7 @@ impl Run {
                 lifecycle::Cause::Crash
                 | lifecycle::Cause::Launch
                 | lifecycle::Cause::AgentError
+                | lifecycle::Cause::ChecksNotRun
                 | lifecycle::Cause::Timeout,
             )
             | None => false,

@@ -431,7 +431,9 @@ impl Session {
             return None;
         }
         let attempt = self.attempt();
-        let may_talk = self.spec.agent.driver.has_protocol();
+        // What keeps a check from being run is nothing that the agent could repair.
+        let may_talk =
+            self.spec.agent.driver.has_protocol() && !self.verification().is_provosts_trouble();
         match may_talk && attempt.reworks < self.spec.bounds.rework {
             false => Some(self.stop_launch(launch.id, StopWhy::ReworkExhausted).into()),
             true => {

@@ -38,7 +38,8 @@ impl Session {
     pub(super) fn judge_facts(&self) -> Judgement {
         let attempt = self.attempt();
         let found = table(self.claim(), self.process(), self.activity(), &self.verification());
-        let mut found = blame_the_turn(attempt, found);
+        let found = blame_the_turn(attempt, found);
+        let mut found = clear_the_work(&self.verification(), found);
         if !self.answer_resumes() {
             found.flags.remove(&Flag::AnswerResumes);
         }
@@ -246,6 +247,12 @@ impl Session {
         }
         notes
     }
+}
+
+/// A check that could not be run says nothing about the work: that is Provost's own trouble.
+fn clear_the_work(verification: &Verification, found: Judgement) -> Judgement {
+    let trouble = found.cause == Some(Cause::Verification) && verification.is_provosts_trouble();
+    if trouble { found.because(Cause::ChecksNotRun) } else { found }
 }
 
 /// A turn that its own protocol ended with an error is the agent's error, not its word.

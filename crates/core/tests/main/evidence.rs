@@ -327,14 +327,24 @@ fn refuted_work_goes_back_with_the_reason() {
         refuted(CheckEnd::OutputLimit),
         "The check `check` printed more than its output limit."
     );
-    assert_eq!(
-        refuted(CheckEnd::Unfinished("no room".to_owned())),
-        "The check `check` could not be run: no room."
-    );
     let unchanged = told_after(|bench| _ = bench.verify("old", CheckEnd::Exit(0)));
     assert_eq!(unchanged, "Nothing was changed.");
     let uncommitted = told_after(|bench| _ = bench.tell(snapshot_failed(1)));
     assert_eq!(uncommitted, "Your work could not be committed: the disk is full.");
+}
+
+#[test]
+fn check_that_could_not_be_run_is_no_failed_verification() {
+    let not_run = || CheckEnd::Unfinished("no room".to_owned());
+    let mut bench = Bench::running(checked());
+    bench.claim(ClaimKind::Completed).end(End::Exit(0)).verify("new", not_run());
+    assert_eq!((bench.state(), bench.cause()), (State::Failed, Some(Cause::ChecksNotRun)));
+    assert!(bench.has(Flag::ChecksUnfinished));
+    // A living agent is not asked to repair what is not its own.
+    let mut bench = done();
+    bench.verify("new", not_run());
+    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::ReworkExhausted);
+    assert_eq!(bench.session.attempt().reworks, 0);
 }
 
 #[test]

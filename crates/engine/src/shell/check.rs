@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use provost_core::{
@@ -17,7 +18,7 @@ use provost_core::{
     verdict::{CheckEnd, Overlay, Receipt, Snapshot},
 };
 use provost_git::{
-    BranchName, Git, Oid, Pool, Project, Versions, checkout_detached, overlay, worktree_find,
+    BranchName, Git, Oid, Pool, Project, Versions, checkout_detached, overlay, pool, worktree_find,
 };
 use provost_holder::{
     End, EndedBy, ExitRecord, Held, HoldSpec, Looked, OnLimit,
@@ -27,6 +28,7 @@ use provost_holder::{
 use super::{
     effects::{EffectName, Effects, Ran},
     environment::DaemonEnvironment,
+    git_calls::GitCalls,
     held::{self, Finished, chain},
     home::Home,
     landing::{oid, told},
@@ -34,6 +36,15 @@ use super::{
 
 /// A check whose holder died is safe to run again, this often.
 const RETRIES: u32 = 2;
+
+/// A checkout that cannot be made is tried again after each of these pauses, in another place: what stands in the way may
+/// pass, and says nothing about the work.
+const CHECKOUT_PAUSES: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
 
 /// The checkouts in use.
 #[derive(Clone, Debug, Default)]
@@ -64,12 +75,35 @@ pub(crate) struct CheckJob {
 #[derive(Clone)]
 pub(crate) struct CheckRunner {
     pub(crate) home: Home,
-    pub(crate) git: Git,
+    pub(crate) git_calls: GitCalls,
     pub(crate) effects: Effects,
     pub(crate) environment: DaemonEnvironment,
     /// What digests of environments are made with: nobody else can try values against them.
     pub(crate) key: [u8; 32],
     pub(crate) slots: Slots,
+}
+
+/// Where a checkout is made.
+struct Place {
+    project: Project,
+    pool: Pool,
+    slot: Slot,
+    name: String,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+impl Place {
+    /// Makes the checkout; whether it is a warm one.
+    fn check_out(&self, git: &Git, job: &CheckJob, snapshot: &Snapshot) -> Result<bool, Failure> {
+        let commit = Oid::new(&snapshot.commit.0)?;
+        let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
+        let made = checkout_detached(git, &self.project, &self.pool, &self.name, &commit, &keep)?;
+        if made.tree.to_string() != snapshot.tree.0 {
+            return Err("the checkout is not of the tree that was committed".into());
+        }
+        Ok(made.warm)
+    }
 }
 
 /// A check that came to its end.
@@ -161,7 +195,7 @@ impl CheckRunner {
         let begins = matches!(found, Looked::Absent);
         let (slot, warm) = match found {
             Looked::Absent => {
-                let (slot, warm) = self.check_out(job, checked).await?;
+                let (slot, warm) = self.check_out(job, checked, &effect, cancel).await?;
                 (Some(slot), warm)
             }
             Looked::Alive { held } => (Some(self.slots.take(held.cwd, job.session)), true),
@@ -196,7 +230,7 @@ impl CheckRunner {
     /// Returns what the check runs on: the work with its protected and trust-relevant files as the base has them, so
     /// that no work weakens what judges it.
     async fn checked(&self, job: &CheckJob) -> Result<Checked, String> {
-        let (git, job) = (self.git.clone(), job.clone());
+        let (git, job) = (self.git_calls.settled().await, job.clone());
         held::blocking(move || {
             let snapshot = job.snapshot.clone();
             let Some((base, top)) = job.base.zip(job.spec.work.top()) else {
@@ -221,17 +255,39 @@ impl CheckRunner {
         .await
     }
 
-    async fn check_out(&self, job: &CheckJob, checked: &Checked) -> Result<(Slot, bool), String> {
-        let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
-        held::blocking(move || runner.check_out_now(&job, &snapshot).map_err(|why| chain(&*why)))
-            .await
-    }
-
-    fn check_out_now(
+    async fn check_out(
         &self,
         job: &CheckJob,
-        snapshot: &Snapshot,
-    ) -> Result<(Slot, bool), Box<dyn std::error::Error + Send + Sync>> {
+        checked: &Checked,
+        effect: &EffectName,
+        cancel: &tokio::sync::watch::Receiver<bool>,
+    ) -> Result<(Slot, bool), String> {
+        let mut pauses = CHECKOUT_PAUSES.into_iter();
+        // Not given back before one is found that can be used.
+        let mut unusable = Vec::new();
+        loop {
+            let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
+            let made = self.git_calls.write(effect.clone(), move |git| {
+                let place = runner.place(git, &job).map_err(|why| chain(&*why))?;
+                let made = place.check_out(git, &job, &snapshot);
+                Ok::<_, String>((place.slot, made))
+            });
+            let (slot, made) = made.await?;
+            let why = match made {
+                Ok(warm) => return Ok((slot, warm)),
+                Err(why) => why,
+            };
+            let passes = why.downcast_ref::<pool::Error>().is_some_and(pool::Error::may_pass);
+            match pauses.next() {
+                Some(pause) if passes && !*cancel.borrow() => held::pause(pause).await,
+                _ => return Err(chain(&*why)),
+            }
+            unusable.push(slot);
+        }
+    }
+
+    /// Finds a place for a checkout.
+    fn place(&self, git: &Git, job: &CheckJob) -> Result<Place, Failure> {
         let (top, tree) = match &job.spec.work {
             Work::InPlace { top } => (top, None),
             Work::Worktree { top, path, branch, .. } => (top, Some((path, branch))),
@@ -239,23 +295,17 @@ impl CheckRunner {
                 return Err("the work is in no git repository".into());
             }
         };
-        let project = Project::find(&self.git, Path::new(top))?;
+        let project = Project::find(git, Path::new(top))?;
         let root = self.home.pool().join(project_key(&project));
         provost_sys::private::create_dir_all(&root)?;
-        let (slot, name) = self.slots.free(&root.canonicalize()?, job.session);
-        let commit = Oid::new(&snapshot.commit.0)?;
-        let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
         let mut pool = Pool::new(&root)?;
         if let Some((path, branch)) = tree {
             let branch = BranchName::new(branch)?;
-            let found = worktree_find(&self.git, &project, Path::new(path), &branch)?;
+            let found = worktree_find(git, &project, Path::new(path), &branch)?;
             pool = found.into_iter().fold(pool, Pool::for_work_in);
         }
-        let checkout = checkout_detached(&self.git, &project, &pool, &name, &commit, &keep)?;
-        if checkout.tree.to_string() != snapshot.tree.0 {
-            return Err("the checkout is not of the tree that was committed".into());
-        }
-        Ok((slot, checkout.warm))
+        let (slot, name) = self.slots.free(&root.canonicalize()?, job.session);
+        Ok(Place { project, pool, slot, name })
     }
 
     async fn receipt(

@@ -9,12 +9,12 @@ use provost_core::{
     ids::{LaunchId, RunId, SessionId},
     run, session,
 };
-use provost_holder::HoldSpec;
+use provost_holder::{End, EndedBy, ExitRecord, HoldSpec, Looked};
 use tokio::sync::watch;
 
 use super::{
     handle::Teller,
-    held::{self, Error, Finished, Holders},
+    held::{self, Error, Finished, Holders, SURVIVOR_GRACE},
     home::Home,
     start_record::{Loaded, StartRecord, StartRecords},
 };
@@ -128,9 +128,66 @@ impl Effects {
         }
     }
 
+    /// Waits until none of the commands runs that earlier daemons started under keys with this end. Those that were
+    /// cut off stay recorded; the records of others are removed.
+    pub(crate) async fn outwait_all(&self, key_end: &str, limit_ms: u64) -> Result<(), Error> {
+        let (records, key_end) = (self.records.clone(), key_end.to_owned());
+        let names = held::blocking(move || records.names(&key_end)).await;
+        for name in names.map_err(|why| Error::Record(why.to_string()))? {
+            let records = self.records.clone();
+            let loaded = held::blocking(move || records.load(&name)).await;
+            // A forged record is moved aside when its effect is carried out.
+            let Ok(Loaded::Valid(record)) = loaded else { continue };
+            let dir = self.directory(&record);
+            if held::looked(&dir).await? == Looked::Absent {
+                // A holder may be on its way. One that is ended before it made its directory started nothing.
+                held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
+            }
+            let ended = held::looked(&dir).await? == Looked::Absent
+                || match self.holders.outwait(&dir, &record, limit_ms).await? {
+                    Finished::Ended { exit } => has_ended_itself(&exit),
+                    Finished::Uncertain(_) => false,
+                };
+            if ended {
+                self.remove(record).await?;
+            } else {
+                // It ended by now, or was ended: nothing of it may run beside what comes next.
+                held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether Provost has started the command of an effect, and it did not come to an end of its own. None of it may
+    /// be running.
+    pub(crate) async fn was_cut_off(&self, effect: &EffectName) -> Result<bool, Error> {
+        let Some(record) = self.recorded(effect).await? else { return Ok(false) };
+        Ok(match held::looked(&self.directory(&record)).await? {
+            Looked::Absent => false,
+            Looked::Ended { exit, .. } => !has_ended_itself(&exit),
+            Looked::Starting { .. }
+            | Looked::Alive { .. }
+            | Looked::HolderDied { .. }
+            | Looked::OtherBoot { .. } => true,
+        })
+    }
+
+    /// Ends what is left of an effect that may be run again, and removes its record.
+    pub(crate) async fn end_and_discard(&self, effect: &EffectName) -> Result<(), Error> {
+        let Some(record) = self.recorded(effect).await? else { return Ok(()) };
+        held::none_left(&self.holders.traces(&self.directory(&record)), SURVIVOR_GRACE).await?;
+        self.remove(record).await
+    }
+
     /// Removes all that is left of an effect that may be run again.
     pub(crate) async fn discard(&self, effect: &EffectName) -> Result<(), Error> {
-        let Some(record) = self.recorded(effect).await? else { return Ok(()) };
+        match self.recorded(effect).await? {
+            Some(record) => self.remove(record).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn remove(&self, record: StartRecord) -> Result<(), Error> {
         let (records, dir) = (self.records.clone(), self.directory(&record));
         let removed = held::blocking(move || {
             match std::fs::remove_dir_all(&dir) {
@@ -246,4 +303,8 @@ impl Effects {
             }
         }
     }
+}
+
+fn has_ended_itself(exit: &ExitRecord) -> bool {
+    exit.ended_by == EndedBy::Itself && matches!(exit.end, End::Exited { .. })
 }

@@ -37,12 +37,13 @@ use super::{
     effects::{EffectName, Effects, Ran},
     environment::{DaemonEnvironment, Place},
     follow::{self, Follower, Link},
+    git_calls::GitCalls,
     handle::{Handle, Teller},
     held::{self, Finished, Holders, NoneLeft, SURVIVOR_GRACE, chain},
     home::Home,
     hook::HookJob,
     panes::{Hub, Panes, Typing, Typist},
-    run_effect,
+    run_effect::Carrier,
     secrets::Secrets,
     task_effect,
     watch::{Adopted, Moves, RolloutWatch, Wanted},
@@ -83,6 +84,9 @@ pub struct World {
     pub moves: Moves,
     /// Held while something lands.
     pub landing: Arc<tokio::sync::Mutex<()>>,
+    /// Read by whatever lands in a checkout of this machine. A daemon that is about to leave takes it for writing: it
+    /// waits for what is landing, and nothing more begins to.
+    pub checkouts: Arc<tokio::sync::RwLock<()>>,
 }
 
 impl World {
@@ -158,6 +162,7 @@ struct Context {
     handle: Handle,
     clock: Clock,
     effects: Effects,
+    git_calls: GitCalls,
     checks: CheckRunner,
     panes: Panes,
     /// What was owed before this moment was owed to an earlier daemon.
@@ -167,9 +172,10 @@ struct Context {
 impl Executor {
     pub(crate) fn new(world: World, teller: Teller, handle: Handle, clock: Clock) -> Executor {
         let effects = Effects::new(&world.home, &world.key, &world.holders, &teller);
+        let git_calls = GitCalls::new(&world, &effects);
         let checks = CheckRunner {
             home: world.home.clone(),
-            git: world.git.clone(),
+            git_calls: git_calls.clone(),
             effects: effects.clone(),
             environment: world.environment.clone(),
             key: world.key,
@@ -177,7 +183,8 @@ impl Executor {
         };
         let since_ms = clock.now().mono_ms;
         let (panes, hub) = Panes::new();
-        let context = Context { world, teller, handle, clock, effects, checks, panes, since_ms };
+        let context =
+            Context { world, teller, handle, clock, effects, git_calls, checks, panes, since_ms };
         Executor { context, running: BTreeMap::new(), hub: Some(hub), tasks: JoinSet::new() }
     }
 
@@ -243,8 +250,12 @@ impl Executor {
         self.running.insert(key.clone(), sender);
         let context = self.context.clone();
         self.tasks.spawn(async move {
-            let (world, effects) = (&context.world, &context.effects);
-            let told = run_effect::carry_out(world, effects, &run, effect, cancel).await;
+            let carrier = Carrier {
+                world: &context.world,
+                effects: &context.effects,
+                git_calls: &context.git_calls,
+            };
+            let told = carrier.carry_out(&run, effect, cancel).await;
             context.teller.tell_run(run.id, told).await;
             Some(key)
         });
@@ -256,8 +267,9 @@ impl Executor {
         self.running.insert(key.clone(), sender);
         let context = self.context.clone();
         self.tasks.spawn(async move {
-            let (git, checks) = (&context.world.git, &context.checks);
-            let told = task_effect::carry_out(git, checks, (&task, worker), effect, cancel).await;
+            let git = context.git_calls.settled().await;
+            let checks = &context.checks;
+            let told = task_effect::carry_out(&git, checks, (&task, worker), effect, cancel).await;
             context.teller.tell_task(task.id, told).await;
             Some(key)
         });
@@ -273,7 +285,7 @@ impl Executor {
 impl Context {
     async fn carry_out(self, session: &Session, effect: Effect, cancel: watch::Receiver<bool>) {
         let told = match effect.clone() {
-            Effect::PrepareWork { .. } => Some(self.prepare(session).await),
+            Effect::PrepareWork { .. } => Some(self.prepare(session, effect.key()).await),
             Effect::RunSetup { attempt } => {
                 let failure = self.set_up(session, &effect, cancel).await;
                 Some(Command::SetupFinished { attempt, failure })
@@ -397,9 +409,9 @@ impl Context {
         }
     }
 
-    async fn prepare(&self, session: &Session) -> Command {
-        let (git, session) = (self.world.git.clone(), session.clone());
-        match held::blocking(move || work::prepare(&git, &session)).await {
+    async fn prepare(&self, session: &Session, key: EffectKey) -> Command {
+        let (effect, session) = (EffectName::of_session(session.id, key), session.clone());
+        match self.git_calls.write(effect, move |git| work::prepare(git, &session)).await {
             Ok(prepared) => Command::WorkPrepared { cwd: prepared.cwd, base: prepared.base },
             Err(reason) => Command::WorkFailed { reason },
         }
@@ -714,7 +726,7 @@ impl Context {
     }
 
     async fn snapshot(&self, session: &Session, attempt: u32, no: u32) -> Command {
-        let (git, session) = (self.world.git.clone(), session.clone());
+        let (git, session) = (self.git_calls.settled().await, session.clone());
         match held::blocking(move || work::snapshot(&git, &session, no)).await {
             Ok((snapshot, caveats)) => Command::SnapshotTaken { attempt, no, snapshot, caveats },
             Err(reason) => Command::SnapshotFailed { attempt, no, reason },

@@ -136,6 +136,17 @@ impl StartRecords {
         Ok(if valid { Loaded::Valid(record) } else { Loaded::Forged })
     }
 
+    /// Returns the names of recorded effects whose key has this end.
+    pub(crate) fn names(&self, key_end: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.home.starts())? {
+            let name = entry?.file_name();
+            let name = name.to_str().and_then(|name| name.strip_suffix(".json"));
+            names.extend(name.filter(|name| name.ends_with(key_end)).map(str::to_owned));
+        }
+        Ok(names)
+    }
+
     /// Writes a start record so that it survives a power loss. Nothing may be started before.
     pub(crate) fn store(&self, record: &StartRecord) -> io::Result<()> {
         let mac = self.mac(record)?.to_hex().to_string();

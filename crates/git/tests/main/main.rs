@@ -5,6 +5,7 @@
 mod command;
 mod hostile;
 mod inspect;
+mod interrupted;
 mod lab;
 mod landing;
 mod loose;

@@ -24,6 +24,10 @@ use crate::{
 /// How often it is looked whether a daemon that was asked, or sent a signal, is gone: for 5 s.
 const STOP_TRIES: u32 = 500;
 
+/// How often it is looked whether a daemon is gone that waits for a landing.
+const LANDING_TRIES: u32 =
+    STOP_TRIES + (daemon::LANDING_PATIENCE.as_millis() / STOP_PAUSE.as_millis()) as u32;
+
 /// How long a daemon may take to answer before it is ended by a signal.
 const STOP_ANSWER: Duration = Duration::from_secs(3);
 
@@ -119,9 +123,10 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
                 }
             }
             asked => {
-                let (mut reply, running) = asked?;
-                reply["running_agents"] = json!(running);
-                return stopped(context, reply, &left(running));
+                let mut left = asked?;
+                left.reply["running_agents"] = json!(left.running_agents);
+                let text = describe(&left);
+                return stopped(context, left.reply, &text);
             }
         }
     }
@@ -129,27 +134,46 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
     dismiss(context, &home, &daemon)
 }
 
-/// Says that the daemon is gone, and how many agents are not.
-fn left(running: usize) -> String {
-    match running {
-        0 => "daemon stopped".to_owned(),
-        1 => "daemon stopped; 1 agent is still running (provost ls)".to_owned(),
-        many => format!("daemon stopped; {many} agents are still running (provost ls)"),
-    }
+/// Says that the daemon is gone, and what is not.
+fn describe(left: &Left) -> String {
+    let agents = match left.running_agents {
+        0 => String::new(),
+        1 => "; 1 agent is still running (provost ls)".to_owned(),
+        many => format!("; {many} agents are still running (provost ls)"),
+    };
+    let landing = if left.landing_continues {
+        "; a landing continues, and the next daemon waits for it"
+    } else {
+        ""
+    };
+    format!("daemon stopped{agents}{landing}")
 }
 
-/// Asks the daemon to leave; returns its answer and how many agents it leaves running.
-fn ask_to_leave(
-    context: &Context,
-    home: &Home,
-    args: &StopArgs,
-) -> Result<(Value, usize), ApiError> {
+/// A daemon that left, and what it left running.
+struct Left {
+    reply: Value,
+    running_agents: usize,
+    landing_continues: bool,
+}
+
+/// Asks the daemon to leave and waits for that.
+fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Left, ApiError> {
     let client = daemon::connect_within(home, STOP_ANSWER)?;
     let info: DaemonInfo = client.get("/v1/daemon")?;
     let process = Identity::of(info.pid).ok().flatten();
     let reply: Value = client.post("/v1/daemon/stop", &json!({}), &args.key.get(context))?;
-    wait_for_the_end(info.pid, process.as_ref())?;
-    Ok((reply, info.running_agents))
+    let left = |reply, landing_continues| Left {
+        reply,
+        running_agents: info.running_agents,
+        landing_continues,
+    };
+    if reply["landing"] != true {
+        wait_for_the_end(info.pid, process.as_ref(), STOP_TRIES)?;
+        return Ok(left(reply, false));
+    }
+    context.ui.talk("waiting for a landing to finish");
+    let looks = wait_for_the_end(info.pid, process.as_ref(), LANDING_TRIES)?;
+    Ok(left(reply, STOP_PAUSE * looks >= daemon::LANDING_PATIENCE))
 }
 
 /// Ends a daemon that does not answer: by TERM, then by KILL. What runs inside a launch may not, as it may not ask it
@@ -166,10 +190,10 @@ fn dismiss(context: &Context, home: &Home, daemon: &Identity) -> Outcome {
     };
     let was_there = send(Signal::TERM)?;
     let mut how = "the daemon left; it did not answer";
-    if wait_for_the_end(daemon.pid, Some(daemon)).is_err() {
+    if wait_for_the_end(daemon.pid, Some(daemon), STOP_TRIES).is_err() {
         how = "the daemon did not answer and did not end on TERM; it was killed";
         send(Signal::KILL)?;
-        wait_for_the_end(daemon.pid, Some(daemon))?;
+        wait_for_the_end(daemon.pid, Some(daemon), STOP_TRIES)?;
     }
     stopped(context, json!({"ok": true, "running": was_there}), how)
 }
@@ -182,12 +206,12 @@ fn stopped(context: &Context, reply: Value, text: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until the process is gone, so that what comes next meets no daemon half gone.
-fn wait_for_the_end(pid: u32, process: Option<&Identity>) -> Result<(), ApiError> {
-    for _ in 0..STOP_TRIES {
+/// Waits until the process is gone, so that what comes next meets no daemon half gone. Returns after how many looks.
+fn wait_for_the_end(pid: u32, process: Option<&Identity>, tries: u32) -> Result<u32, ApiError> {
+    for look in 0..tries {
         // A process that cannot be looked at is not waited for.
         if !process.is_some_and(|process| process.is_alive().unwrap_or(false)) {
-            return Ok(());
+            return Ok(look);
         }
         clock::pause(STOP_PAUSE);
     }

@@ -5,6 +5,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
+    sync::Arc,
 };
 
 use provost_api::{ApiError, Code};
@@ -12,11 +13,15 @@ use provost_engine::{
     shell::{self, DaemonEnvironment, Holders, Opened, Owner, World},
     stream,
 };
-use provost_git::Git;
+use provost_git::{Git, long};
 use provost_ledger::{Durability, OpenError, OpenOptions as LedgerOptions, SqliteLedger};
 use provost_sys::agent_file;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::RwLock,
+};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     door::Door,
@@ -35,6 +40,9 @@ const WORKERS: usize = 2;
 
 /// How long a stopping daemon waits for clients that neither finish their request nor read their answer.
 const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How long a stopping daemon waits for what is landing.
+pub(crate) const LANDING_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Runs the daemon until it is told to stop. Detached, its output is for whoever started it only until it is ready.
 pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
@@ -118,7 +126,8 @@ async fn attend(
 ) -> Result<(), ApiError> {
     let door =
         Door::open(&daemon.world.home.socket()).map_err(|why| failed("take its socket", &why))?;
-    let stop = daemon.stop.clone();
+    let (leaving, stop) = (daemon.leaving.clone(), daemon.stop.clone());
+    let checkouts = Arc::clone(&daemon.world.checkouts);
     let mut terminate =
         signal(SignalKind::terminate()).map_err(|why| failed("hear signals", &why))?;
     let mut interrupt =
@@ -130,15 +139,18 @@ async fn attend(
     tokio::pin!(serving);
     let patience = patience(stop.clone());
     tokio::pin!(patience);
+    let after_landing = stop_after_landing(leaving.clone(), stop.clone(), checkouts);
+    tokio::pin!(after_landing);
     loop {
         tokio::select! {
             result = &mut serving => break result.map_err(|why| failed("serve its socket", &why)),
             () = &mut executor => break Ok(()),
-            _ = terminate.recv() => stop.cancel(),
-            _ = interrupt.recv() => stop.cancel(),
+            _ = terminate.recv() => leave(&leaving, &stop),
+            _ = interrupt.recv() => leave(&leaving, &stop),
             _ = children.recv() => orphans.child_ended(),
             () = orphans.due() => orphans.reap().await,
             () = &mut patience => break Ok(()),
+            () = &mut after_landing => {}
         }
     }
 }
@@ -151,9 +163,31 @@ fn raise_file_limit() {
 }
 
 /// Ends when clients that are still being served after a stop have had their time.
-async fn patience(stop: tokio_util::sync::CancellationToken) {
+async fn patience(stop: CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(LAST_ANSWERS).await;
+}
+
+/// Has the daemon leave once nothing is landing. Asked a second time, it leaves at once.
+fn leave(leaving: &CancellationToken, stop: &CancellationToken) {
+    if leaving.is_cancelled() {
+        stop.cancel();
+    }
+    leaving.cancel();
+}
+
+/// Stops a daemon that is to leave when nothing is landing any more, and lets nothing more begin to land. After
+/// [`LANDING_PATIENCE`] it leaves all the same: what is landing continues under its holder, and the next daemon waits
+/// for it. Never ends, for then it could begin.
+async fn stop_after_landing(
+    leaving: CancellationToken,
+    stop: CancellationToken,
+    checkouts: Arc<RwLock<()>>,
+) {
+    leaving.cancelled().await;
+    let _none_lands = tokio::time::timeout(LANDING_PATIENCE, checkouts.write_owned()).await;
+    stop.cancel();
+    std::future::pending().await
 }
 
 /// Says that the daemon answers, and lets go of whoever waited for that.
@@ -234,6 +268,7 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
         census: Default::default(),
         moves: Default::default(),
         landing: std::sync::Arc::default(),
+        checkouts: std::sync::Arc::default(),
     })
 }
 
@@ -263,9 +298,12 @@ fn key(path: &Path) -> io::Result<[u8; 32]> {
 }
 
 /// Removes temporary indexes and git directories that a killed daemon left. No one else uses them while the lock is
-/// held. Links in them are not followed.
+/// held, apart from git calls that outlived it: what is theirs is removed when they have ended. Links are not followed.
 fn sweep(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(long::DIRECTORY_PREFIX) {
+            continue;
+        }
         // What cannot be removed is in no one's way.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             fs::remove_dir_all(entry.path()).ok();

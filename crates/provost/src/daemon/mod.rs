@@ -15,7 +15,7 @@ mod start;
 mod timed_stream;
 mod watchdog;
 
-pub(crate) use life::run;
+pub(crate) use life::{LANDING_PATIENCE, run};
 pub(crate) use start::{connect_only, connect_within, ensure, must_be_operator, without_daemon};
 
 /// Where a detached daemon's standard error goes, in the log directory.

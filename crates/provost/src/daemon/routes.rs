@@ -228,8 +228,9 @@ async fn verify(
 /// the answer may be lost.
 async fn stop_daemon(State(daemon): State<Daemon>, caller: Caller, _body: Bytes) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
-    daemon.stop.cancel();
-    Ok(Json(json!({"ok": true})).into_response())
+    let landing = daemon.world.checkouts.try_write().is_err();
+    daemon.leaving.cancel();
+    Ok(Json(json!({"ok": true, "landing": landing})).into_response())
 }
 
 #[derive(Debug, Deserialize)]

@@ -44,6 +44,8 @@ use super::{
 pub(crate) struct Daemon {
     pub(crate) handle: Handle,
     pub(crate) world: World,
+    /// Set when the daemon is to leave; it stops when nothing is landing any more.
+    pub(crate) leaving: CancellationToken,
     pub(crate) stop: CancellationToken,
     boundary: Arc<Boundary>,
     tasks: Arc<Mutex<JoinSet<()>>>,
@@ -168,8 +170,9 @@ fn body_size(request: &Request) -> u64 {
 impl Daemon {
     pub(crate) fn new(handle: Handle, world: World) -> Daemon {
         let boundary = Arc::new(world.home.boundary(pinning()));
-        let stop = CancellationToken::new();
-        Daemon { handle, world, stop, boundary, tasks: Arc::default(), quotas: Quotas::default() }
+        let (leaving, stop) = (CancellationToken::new(), CancellationToken::new());
+        let (tasks, quotas) = (Arc::default(), Quotas::default());
+        Daemon { handle, world, leaving, stop, boundary, tasks, quotas }
     }
 
     /// Waits for the caller's turn to read the ledger.

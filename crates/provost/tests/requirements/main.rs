@@ -28,6 +28,7 @@ mod reads;
 mod records;
 mod reports;
 mod run_cancel;
+mod run_git;
 mod run_options;
 mod run_safety;
 mod run_site;

@@ -26,9 +26,9 @@ impl Sim {
                 ran.is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
             // One landing at a time, also of what outlived a daemon.
-            Effect::Land { .. } => self.forge.pushing.is_none(),
+            Effect::Land { .. } => self.may_use_git(&task.effect),
             Effect::LookLanded { .. } => {
-                self.forge.pushing.is_none() && !self.engine.run_tasks.values().any(|t| t.lands)
+                self.may_use_git(&task.effect) && !self.engine.run_tasks.values().any(|t| t.lands)
             }
             Effect::TakeHead(_)
             | Effect::Bring { .. }
@@ -37,6 +37,10 @@ impl Sim {
             | Effect::WatchPull { .. }
             | Effect::WriteCard { .. } => true,
         }
+    }
+
+    fn may_use_git(&self, effect: &Effect) -> bool {
+        self.forge.pushing.is_none() || !effect.waits_for_git()
     }
 
     pub(super) fn carry_out_of_run(&mut self, key: &RunKey) -> Result<(), Broken> {
@@ -101,6 +105,9 @@ impl Sim {
             return Ok(None);
         }
         self.may_land(key.0, leg)?;
+        if self.forge.pushing.is_some() {
+            return Err("git lands beside a git that outlived its daemon".to_owned());
+        }
         Ok(Some(self.forge.land(&task.run)))
     }
 
@@ -120,7 +127,8 @@ impl Sim {
         let landing: Vec<Run> =
             self.engine.run_tasks.values().filter(|t| t.lands).map(|t| t.run.clone()).collect();
         for run in landing {
-            let lives_on = run.spec.land == LandMode::Pr;
+            // One landing at a time.
+            let lives_on = self.forge.pushing.is_none();
             match self.rng.percent(50) {
                 true => {
                     self.may_land(run.id, run.leg().no)?;
@@ -131,6 +139,32 @@ impl Sim {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn lands_here(&self) -> bool {
+        let mut tasks = self.engine.run_tasks.values();
+        tasks.any(|task| task.lands && task.run.spec.land != LandMode::Pr)
+    }
+
+    /// The daemon is to leave for another: it waits for what is landing, but not for ever.
+    pub(super) fn replace(&mut self) -> Result<(), Broken> {
+        let patient = !self.rng.percent(10);
+        self.engine.note(|| format!("— the daemon is replaced, patiently: {patient}"));
+        if patient {
+            let tasks = self.engine.run_tasks.iter();
+            let awaited = tasks.filter(|(_, t)| t.lands && t.effect.holds_up_a_stop(&t.run));
+            let awaited: Vec<RunKey> = awaited.map(|(key, _)| key.clone()).collect();
+            for key in awaited {
+                self.carry_out_of_run(&key)?;
+            }
+            if self.lands_here() {
+                return Err("a daemon left in the middle of a landing".to_owned());
+            }
+            if self.rng.percent(50) && !self.engine.told.is_empty() {
+                self.own()?;
+            }
+        }
+        self.crash()
     }
 
     /// A call that outlived its daemon comes to its end.

@@ -1,0 +1,206 @@
+//! Git calls that write files, each under a holder of its own, keyed by the effect that makes it.
+//!
+//! A daemon that ends leaves such a call to its holder. The next daemon waits for all of them before it uses git for
+//! anything that changes a checkout or depends on one, so that no two calls of Provost work beside each other. After that
+//! the repository itself tells what they did: every effect looks there first.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use provost_git::{
+    Git,
+    command::Exit,
+    long::{self, LongCall, LongCalls, LongEnd},
+};
+use provost_holder::{
+    End, EndedBy, ExitRecord, HoldSpec, OnLimit,
+    journal::{self, Channel, Opened, Reader},
+};
+use tokio::{
+    runtime::Handle as Runtime,
+    sync::{OnceCell, Semaphore, oneshot, watch},
+};
+
+use super::{
+    effects::{EffectName, Effects, Ran},
+    executor::World,
+    failpoint,
+    held::{self, Finished, chain},
+};
+
+/// The subcommand by which this program becomes a git that may execute nothing else. It is called by holders only.
+pub const RUN_GIT: &str = "run-git";
+
+/// Ends the key of a git call.
+const KEY_END: &str = ".git";
+
+/// How many effects write files at the same time. Each blocks a thread of the runtime, and its holder needs others.
+const TURNS: usize = 16;
+
+/// How much a call may print: a line for each file that is in its way.
+const OUTPUT_LIMIT: u64 = 64 << 20;
+
+/// How much of the end of that is kept.
+const KEPT: usize = 64 << 10;
+
+/// How long to wait before a call of an earlier daemon that could not be looked at is tried again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Gives effects a git whose long calls outlive the daemon.
+#[derive(Clone)]
+pub(crate) struct GitCalls {
+    git: Git,
+    effects: Effects,
+    program: PathBuf,
+    scratch: PathBuf,
+    turns: Arc<Semaphore>,
+    /// Set once no call of an earlier daemon runs.
+    settled: Arc<OnceCell<()>>,
+}
+
+impl GitCalls {
+    pub(crate) fn new(world: &World, effects: &Effects) -> GitCalls {
+        GitCalls {
+            git: world.git.clone(),
+            effects: effects.clone(),
+            program: world.program.clone(),
+            scratch: world.home.scratch(),
+            turns: Arc::new(Semaphore::new(TURNS)),
+            settled: Arc::default(),
+        }
+    }
+
+    /// Does the work of an effect that writes files, once no call of an earlier daemon runs.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        effect: EffectName,
+        work: impl FnOnce(&Git) -> T + Send + 'static,
+    ) -> T {
+        self.settled().await;
+        let _turn = self.turns.acquire().await;
+        let git = self.writing(effect).await;
+        held::blocking(move || work(&git)).await
+    }
+
+    async fn writing(&self, mut effect: EffectName) -> Git {
+        effect.key.push_str(KEY_END);
+        let cut_off = self.effects.was_cut_off(&effect).await.unwrap_or(false);
+        let calls = HeldCalls {
+            effects: self.effects.clone(),
+            effect,
+            program: self.program.clone(),
+            runtime: Runtime::current(),
+            cut_off,
+        };
+        self.git.clone().with_long_calls(Arc::new(calls))
+    }
+
+    /// Returns git for an effect that depends on what is in a checkout, once no call of an earlier daemon runs.
+    pub(crate) async fn settled(&self) -> Git {
+        self.settled.get_or_init(|| self.outwait_earlier()).await;
+        self.git.clone()
+    }
+
+    async fn outwait_earlier(&self) {
+        let limit = long::TIME_LIMIT.as_millis() as u64;
+        // A call that can neither be looked at nor ended may be writing: nothing is done beside it.
+        while self.effects.outwait_all(KEY_END, limit).await.is_err() {
+            held::pause(LOOK_AGAIN).await;
+        }
+        let scratch = self.scratch.clone();
+        held::blocking(move || long::sweep(&scratch)).await;
+    }
+}
+
+/// Runs the long calls of one effect, one after the other.
+#[derive(Clone)]
+struct HeldCalls {
+    effects: Effects,
+    effect: EffectName,
+    program: PathBuf,
+    runtime: Runtime,
+    cut_off: bool,
+}
+
+impl LongCalls for HeldCalls {
+    fn run(&self, call: LongCall) -> LongEnd {
+        let (calls, (sender, ended)) = (self.clone(), oneshot::channel());
+        self.runtime.spawn(async move { drop(sender.send(calls.hold(call).await)) });
+        // The runtime drops its tasks when the daemon leaves.
+        ended.blocking_recv().unwrap_or(LongEnd::Abandoned)
+    }
+
+    fn was_cut_off(&self) -> bool {
+        self.cut_off
+    }
+}
+
+impl HeldCalls {
+    async fn hold(&self, call: LongCall) -> LongEnd {
+        failpoint::pass("git.before");
+        // What is left of a call that was cut off was looked at by whoever makes this one.
+        if let Err(why) = self.effects.end_and_discard(&self.effect).await {
+            return LongEnd::NotStarted(chain(&why));
+        }
+        let (_never, mut cancel) = watch::channel(false);
+        let ran = self.effects.run(&self.effect, self.spec(call), &mut cancel).await;
+        failpoint::pass("git.after");
+        match ran {
+            Ok(Ran { finished: Finished::Ended { exit }, dir }) => self.take(&exit, dir).await,
+            Ok(Ran { finished: Finished::Uncertain(why), .. }) => LongEnd::CutOff(why),
+            Err(why) => LongEnd::NotStarted(chain(&why)),
+        }
+    }
+
+    fn spec(&self, call: LongCall) -> HoldSpec {
+        let argv = match call.programs {
+            None => call.argv,
+            Some(programs) => {
+                let own = [self.program.display().to_string(), RUN_GIT.to_owned()].into_iter();
+                let allowed = programs.iter().map(|path| path.display().to_string());
+                own.chain(allowed).chain(["--".to_owned()]).chain(call.argv).collect()
+            }
+        };
+        HoldSpec {
+            env: call.env,
+            output_limit: OUTPUT_LIMIT,
+            on_limit: OnLimit::End,
+            time_limit_ms: Some(long::TIME_LIMIT.as_millis() as u64),
+            ..HoldSpec::new(String::new(), argv, call.cwd)
+        }
+    }
+
+    /// Takes the result of a call that ended, and removes its record: it is made anew whenever it is needed again.
+    async fn take(&self, exit: &ExitRecord, dir: PathBuf) -> LongEnd {
+        let end = match (exit.ended_by, &exit.end) {
+            (EndedBy::Itself, End::Exited { code }) => {
+                let stderr = held::blocking(move || printed(&dir)).await;
+                LongEnd::Exited { exit: Exit::Code(*code), stderr }
+            }
+            (_, End::NotStarted { error }) => LongEnd::NotStarted(error.clone()),
+            // Its record stays until it is made again: it may have left a file half written.
+            (_, End::Exited { .. } | End::Signalled { .. }) => {
+                return LongEnd::CutOff(exit.to_string());
+            }
+        };
+        // A record that stays is removed before the next call.
+        self.effects.discard(&self.effect).await.ok();
+        end
+    }
+}
+
+/// Returns the end of what a call wrote to standard error.
+fn printed(dir: &Path) -> Vec<u8> {
+    let Ok(Opened::At(reader)) = Reader::open(&dir.join(journal::JOURNAL_FILE), 0) else {
+        return Vec::new();
+    };
+    let mut stderr = Vec::new();
+    for frame in reader.flatten().filter(|frame| frame.channel == Channel::Stderr) {
+        stderr.extend_from_slice(&frame.payload);
+        stderr.drain(..stderr.len().saturating_sub(KEPT));
+    }
+    stderr
+}

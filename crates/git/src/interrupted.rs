@@ -1,0 +1,185 @@
+//! Finishes a move of a checkout from one commit to another that was interrupted.
+//!
+//! Git writes the files first, then the index and the branch. If it is killed in between, files of the new commit lie in
+//! a checkout of the old one, and git takes them for changes of the user. Files that are byte by byte those of the new
+//! commit can be taken into the index without a loss; after that the move can be made again.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use provost_sys::agent_file;
+
+use crate::command::{Answer, Error, Exit};
+use crate::index::Staging;
+use crate::names::{Oid, RepoPath};
+use crate::repo::Repo;
+use crate::worktree::{LOCK_REASON, MAX_POINTER};
+
+/// How often a move that is cut off is made again.
+const MOVES: usize = 3;
+
+/// The mode and the object of an entry of a tree or an index.
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// A move of a checkout between commits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Move<'a> {
+    pub(crate) from: &'a Oid,
+    pub(crate) to: &'a Oid,
+}
+
+/// Has git move the files of a checkout, and finishes what an interrupted move left. Changes of the user stay as they
+/// are: git refuses to touch them, and so does this.
+pub(crate) fn move_files(
+    checkout: &Repo<'_>,
+    args: &[&str],
+    between: Move<'_>,
+) -> Result<Answer, Error> {
+    let mut cut_off = checkout.git().long_calls().is_some_and(|calls| calls.was_cut_off());
+    let (mut tries, mut repaired) = (0, false);
+    loop {
+        tries += 1;
+        if cut_off {
+            remove_own_lock(checkout)?;
+        }
+        let moved = checkout.when_unlocked(|checkout| checkout.change_files(args));
+        match moved {
+            Err(Error::CutOff { .. }) if tries < MOVES => {
+                (cut_off, repaired) = (true, false);
+            }
+            Ok(answer) if is_in_the_way(&answer) && !repaired => {
+                repaired = true;
+                if !finish(checkout, between, cut_off)? {
+                    return Ok(answer);
+                }
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Removes the lock that a killed git left in a worktree of Provost's own, where nothing else works. In a checkout of the
+/// user it may be another program's.
+fn remove_own_lock(checkout: &Repo<'_>) -> Result<(), Error> {
+    let reason = agent_file::read_text(&checkout.git_dir().join("locked"), MAX_POINTER);
+    if !reason.is_ok_and(|reason| reason.trim_end() == LOCK_REASON) {
+        return Ok(());
+    }
+    let lock = checkout.git_dir().join("index.lock");
+    match fs::remove_file(&lock) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(&lock)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Whether git refused to overwrite files.
+fn is_in_the_way(answer: &Answer) -> bool {
+    answer.exit != Exit::Code(0)
+        && (answer.complains_of("would be overwritten") || answer.complains_of("not uptodate"))
+}
+
+/// Takes files into the index that are those of the new commit already. Returns whether there are such files, and
+/// nothing else stands in the way of the move.
+fn finish(checkout: &Repo<'_>, between: Move<'_>, cut_off: bool) -> Result<bool, Error> {
+    let changes = changes(checkout, between)?;
+    let recorded = entries(checkout)?;
+    let staging = Staging::of(checkout)?;
+    staging.stage(changes.iter().map(|change| &change.path))?;
+    let found = entries(staging.repo())?;
+    let (mut written, mut torn) = (Vec::new(), Vec::new());
+    for change in &changes {
+        let (recorded, found) = (recorded.get(&change.path), found.get(&change.path));
+        if recorded != change.old.as_ref() && recorded != change.new.as_ref() {
+            // The user has staged something.
+            return Ok(false);
+        }
+        if found == change.new.as_ref() {
+            written.push(&change.path);
+        } else if found.is_some() && found != change.old.as_ref() {
+            torn.push(&change.path);
+        }
+    }
+    match torn[..] {
+        [] => {}
+        // Git writes one file at a time.
+        [path] if cut_off && is_torn(checkout, between.to, path)? => {
+            let file = checkout.top().join(path.as_path());
+            fs::remove_file(&file).map_err(Error::file(&file))?;
+        }
+        _ => return Ok(false),
+    }
+    if !written.is_empty() {
+        let input: Vec<u8> =
+            written.iter().flat_map(|path| path.as_bytes().iter().copied().chain([0])).collect();
+        let update = ["update-index", "--add", "--remove", "-z", "--stdin"];
+        let call = |checkout: &Repo<'_>| checkout.write_files(update).input(input.clone()).ask();
+        let updated = checkout.when_unlocked(call)?;
+        if updated.exit != Exit::Code(0) {
+            return Err(updated.failure());
+        }
+    }
+    Ok(!(written.is_empty() && torn.is_empty()))
+}
+
+/// A file that differs between two commits.
+struct Change {
+    path: RepoPath,
+    old: Option<Entry>,
+    new: Option<Entry>,
+}
+
+fn changes(checkout: &Repo<'_>, between: Move<'_>) -> Result<Vec<Change>, Error> {
+    let options = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
+    let commits = [between.from.as_str(), between.to.as_str()];
+    let answer = checkout.read(options.into_iter().chain(commits)).run()?;
+    let mut items = answer.items();
+    let mut changes = Vec::new();
+    while let Some(raw) = items.next() {
+        let change = items.next().and_then(|path| change(raw, path));
+        changes.push(change.ok_or_else(|| answer.unexpected())?);
+    }
+    Ok(changes)
+}
+
+/// Reads `:MODE MODE OBJECT OBJECT STATUS`. A side that has no such file has the mode 000000.
+fn change(raw: &[u8], path: &[u8]) -> Option<Change> {
+    let mut fields = raw.strip_prefix(b":")?.split(|byte| *byte == b' ');
+    let mut field = || fields.next().map(<[u8]>::to_vec);
+    let (old_mode, new_mode, old, new) = (field()?, field()?, field()?, field()?);
+    let entry = |mode: Vec<u8>, object| (mode != b"000000").then_some((mode, object));
+    Some(Change { path: RepoPath::new(path), old: entry(old_mode, old), new: entry(new_mode, new) })
+}
+
+/// Returns what an index records. A file in conflict is recorded as one of its sides, which is not that of a commit.
+fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, Entry>, Error> {
+    let answer = repo.read(["ls-files", "--stage", "-z"]).run()?;
+    let entry = |item: &[u8]| {
+        let tab = item.iter().position(|byte| *byte == b'\t')?;
+        let mut fields = item[..tab].split(|byte| *byte == b' ').map(<[u8]>::to_vec);
+        Some((RepoPath::new(&item[tab + 1..]), (fields.next()?, fields.next()?)))
+    };
+    answer.items().map(entry).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
+}
+
+/// Whether a file holds the beginning of what the commit has there, and nothing else.
+fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, Error> {
+    let object = [commit.as_str().as_bytes(), b":", path.as_bytes()].concat();
+    let args = [OsStr::new("cat-file"), OsStr::new("--filters"), OsStr::from_bytes(&object)];
+    let wanted = checkout.read_files(args).ask()?;
+    if wanted.exit != Exit::Code(0) {
+        // The commit has no such file.
+        return Ok(false);
+    }
+    let file = checkout.top().join(path.as_path());
+    match agent_file::read(&file, wanted.stdout.len() as u64) {
+        Ok(bytes) => Ok(wanted.stdout.starts_with(&bytes)),
+        Err(agent_file::Error::Io { source, .. }) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::file(&file)(source))
+        }
+        // It is longer, or not a regular file.
+        Err(_) => Ok(false),
+    }
+}

@@ -1,0 +1,78 @@
+//! Long calls: those that write the files of a checkout, and so take as long as it is large.
+//!
+//! A plain child of a process that ends is an orphan: nobody waits for it, and its next line of output kills it in the
+//! middle of its work. So whoever may end at any time gives [`Git`](crate::Git) something that runs these calls apart
+//! from it ([`LongCalls`]). Each call then has a git directory of its own, which no other process removes while it runs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::command::Exit;
+use crate::confine::Programs;
+
+/// The beginning of the names of git directories that belong to long calls, in the scratch directory. They are removed
+/// when their call has ended; what is left of calls that nobody waited for is removed by [`sweep`].
+pub const DIRECTORY_PREFIX: &str = "provost-long-";
+
+/// How long a call that writes files may take: a large checkout on a slow disk takes minutes.
+pub const TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// Runs long calls of git, each to its end.
+pub trait LongCalls: Send + Sync {
+    /// Runs a call and waits for its end.
+    fn run(&self, call: LongCall) -> LongEnd;
+
+    /// Whether an earlier call for the same work was cut off. It may have left a file half written.
+    fn was_cut_off(&self) -> bool;
+}
+
+/// A call of git, ready to be run by someone else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LongCall {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The complete environment.
+    pub env: Vec<(String, String)>,
+    pub cwd: PathBuf,
+    /// What may be executed, for [`execute`]. None if that cannot be limited.
+    pub programs: Option<Vec<PathBuf>>,
+}
+
+/// How a long call ended.
+#[derive(Debug)]
+pub enum LongEnd {
+    Exited {
+        exit: Exit,
+        /// What it wrote to standard error, or the end of that.
+        stderr: Vec<u8>,
+    },
+    /// It was ended, or nobody saw how it ended: it may have left files half written.
+    CutOff(String),
+    /// It could not be started.
+    NotStarted(String),
+    /// The calling process is about to end. The call continues.
+    Abandoned,
+}
+
+/// Turns this process into a program that may execute nothing but `programs`. Returns only if that fails.
+pub fn execute(programs: Vec<PathBuf>, program: &OsString, args: &[OsString]) -> io::Error {
+    match Programs::new(programs).confine_thread() {
+        Ok(()) => Command::new(program).args(args).exec(),
+        Err(why) => why,
+    }
+}
+
+/// Removes the git directories of long calls that ended after the process that started them. None may be running.
+pub fn sweep(scratch: &Path) {
+    for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX) {
+            // One that cannot be removed is in no one's way.
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}

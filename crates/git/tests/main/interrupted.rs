@@ -1,0 +1,203 @@
+//! Calls that write files: what interrupts them, and how they are finished.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use provost_git::command::Exit;
+use provost_git::landing::{Error, forward};
+use provost_git::long::{LongCall, LongCalls, LongEnd};
+use provost_git::{Forward, Git, Oid, RefName, carry, command};
+
+use crate::lab::{Lab, branch, write};
+
+/// Makes a commit beside `main` that changes, adds and removes files.
+fn work(lab: &Lab) -> Oid {
+    let tree = lab.path("tree");
+    let path = tree.to_str().unwrap().to_owned();
+    lab.write("b.txt", "one\n");
+    lab.write("c.txt", "one\n");
+    lab.write("d.txt", "one\n");
+    lab.commit_all("more");
+    lab.user(&lab.top(), &["worktree", "add", "-q", "--detach", &path]);
+    write(&tree.join("a.txt"), "two and a half\n");
+    write(&tree.join("b.txt"), "two\n");
+    fs::remove_file(tree.join("c.txt")).unwrap();
+    write(&tree.join("new.txt"), "two\n");
+    lab.user(&tree, &["add", "-A"]);
+    lab.user(&tree, &["commit", "-qm", "work"]);
+    let commit = lab.user(&tree, &["rev-parse", "HEAD"]);
+    lab.user(&lab.top(), &["worktree", "remove", "--force", &path]);
+    Oid::new(commit.trim()).unwrap()
+}
+
+/// Leaves what a call leaves that was killed when it had written some of the files.
+fn half_land(lab: &Lab) {
+    lab.write("b.txt", "two\n");
+    lab.write("new.txt", "two\n");
+    fs::remove_file(lab.top().join("c.txt")).unwrap();
+}
+
+fn main_branch() -> RefName {
+    RefName::of_branch("main")
+}
+
+#[test]
+fn half_written_checkout_is_finished() {
+    let lab = Lab::new();
+    let done = work(&lab);
+    half_land(&lab);
+    lab.write("d.txt", "mine\n");
+    let moved = forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, lab.rev("main")), (Forward::Done, done));
+    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
+    assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and a half\n");
+}
+
+#[test]
+fn half_moved_worktree_is_finished() {
+    let lab = Lab::new();
+    let done = work(&lab);
+    half_land(&lab);
+    let from = lab.rev("main");
+    carry(&lab.git, &lab.project(), &main_branch(), (&from, &done)).unwrap();
+    assert_eq!(lab.rev("main"), done);
+    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn half_written_checkout_keeps_what_its_user_changed() {
+    let beginning_of_the_new_text = "two and";
+    for change in ["mine\n", beginning_of_the_new_text] {
+        let lab = Lab::new();
+        let (done, before) = (work(&lab), lab.rev("main"));
+        half_land(&lab);
+        lab.write("a.txt", change);
+        let status = lab.user(&lab.top(), &["status", "--porcelain"]);
+        let refused = forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
+        assert!(matches!(&refused, Error::Refused { said, .. } if said.contains("a.txt")));
+        assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), status);
+        assert_eq!(lab.rev("main"), before);
+    }
+}
+
+#[test]
+fn half_written_checkout_keeps_what_its_user_staged() {
+    let lab = Lab::new();
+    let (done, before) = (work(&lab), lab.rev("main"));
+    lab.write("b.txt", "mine\n");
+    lab.user(&lab.top(), &["add", "b.txt"]);
+    half_land(&lab);
+    forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
+    assert_eq!(lab.user(&lab.top(), &["show", ":b.txt"]), "mine");
+    assert_eq!(lab.rev("main"), before);
+}
+
+/// Runs calls as any program; the first of them is cut off when it has written a part of one file.
+struct CutOffOnce {
+    calls: AtomicUsize,
+    seen: Mutex<Vec<LongCall>>,
+}
+
+impl LongCalls for CutOffOnce {
+    fn run(&self, call: LongCall) -> LongEnd {
+        if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
+            write(&call.cwd.join("a.txt"), "two and");
+            write(&call.cwd.join("b.txt"), "two\n");
+            self.seen.lock().unwrap().push(call);
+            return LongEnd::CutOff("it was killed".to_owned());
+        }
+        let [program, args @ ..] = &call.argv[..] else { panic!("there is a program") };
+        let mut command = Command::new(program);
+        command.args(args).env_clear().envs(call.env.clone()).current_dir(&call.cwd);
+        let ran = command.output().unwrap();
+        self.seen.lock().unwrap().push(call);
+        LongEnd::Exited { exit: Exit::from(ran.status), stderr: ran.stderr }
+    }
+
+    fn was_cut_off(&self) -> bool {
+        false
+    }
+}
+
+fn cut_off_once(git: &Git) -> (Git, Arc<CutOffOnce>) {
+    let calls = Arc::new(CutOffOnce { calls: AtomicUsize::new(0), seen: Mutex::default() });
+    (git.clone().with_long_calls(Arc::clone(&calls) as Arc<dyn LongCalls>), calls)
+}
+
+fn long_directories(scratch: &Path) -> usize {
+    let entries = fs::read_dir(scratch).unwrap().flatten();
+    entries.filter(|one| one.file_name().to_string_lossy().starts_with("provost-long-")).count()
+}
+
+#[test]
+fn landing_that_was_cut_off_is_made_again() {
+    let lab = Lab::new();
+    let done = work(&lab);
+    let (git, calls) = cut_off_once(&lab.git);
+    lab.write("d.txt", "mine\n");
+    let moved = forward(&git, &lab.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, lab.rev("main")), (Forward::Done, done));
+    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
+    assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and a half\n");
+    let seen = calls.seen.lock().unwrap();
+    assert!(seen.iter().all(|call| call.argv.iter().any(|word| word == "merge")), "{seen:?}");
+    let has_mark = |call: &LongCall| call.env.iter().any(|(name, _)| name == "PROVOST_LAUNCH");
+    assert!(!seen.iter().any(has_mark), "a holder sets its own mark");
+    assert_eq!(long_directories(&lab.path("scratch")), 0);
+}
+
+#[test]
+fn worktree_whose_reset_was_cut_off_is_made_again() {
+    let lab = Lab::new();
+    let (git, calls) = cut_off_once(&lab.git);
+    let path = lab.path("trees/w1");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let made =
+        provost_git::worktree_add(&git, &lab.project(), &path, &branch("provost/t1"), "main");
+    let made = made.unwrap();
+    assert_eq!(lab.user(&made.path, &["status", "--porcelain"]), "?? b.txt");
+    assert_eq!(fs::read_to_string(made.path.join("a.txt")).unwrap(), "one\n");
+    assert_eq!(calls.calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn held_lock_is_named_after_its_time_and_stays() {
+    let lab = Lab::new();
+    let (done, before) = (work(&lab), lab.rev("main"));
+    let git = lab.git.clone().with_lock_limit(Duration::from_millis(100));
+    let lock = lab.top().join(".git/index.lock");
+    write(&lock, "");
+    let refused = forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+    let Error::Git(command::Error::Locked { path, .. }) = &refused else { panic!("{refused}") };
+    assert_eq!(*path, lock);
+    assert!(refused.hint().unwrap().contains("then resume"), "{refused}");
+    assert!(lock.exists());
+    fs::remove_file(&lock).unwrap();
+    assert_eq!(lab.rev("main"), before);
+    assert_eq!(forward(&git, &lab.project(), &main_branch(), &done).unwrap(), Forward::Done);
+}
+
+#[test]
+fn lock_that_is_given_back_is_waited_for() {
+    let lab = Lab::new();
+    let done = work(&lab);
+    let lock = lab.top().join(".git/index.lock");
+    write(&lock, "");
+    let (git, calls) = cut_off_once(&lab.git);
+    // The first call is not to be cut off.
+    calls.calls.store(1, Ordering::SeqCst);
+    let project = lab.project();
+    std::thread::scope(|scope| {
+        let landing = scope.spawn(|| forward(&git, &project, &main_branch(), &done));
+        while calls.seen.lock().unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        fs::remove_file(&lock).unwrap();
+        assert_eq!(landing.join().unwrap().unwrap(), Forward::Done);
+    });
+    assert_eq!(lab.rev("main"), done);
+}

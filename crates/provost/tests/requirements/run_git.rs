@@ -1,0 +1,345 @@
+//! Git that outlives the daemon: landings, worktrees and checkouts survive its end at any point.
+//!
+//! A script stands in front of git. It stops one call of it when a certain file was written, and lets it continue when
+//! the test says so. So the daemon ends while git is in the middle of its work.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use provost_testkit::harness::{Repo, deep, eventually, filled};
+use serde_json::Value;
+
+use crate::{
+    kit::{Stage, text},
+    run_site::Site,
+};
+
+/// What the agents of these tests do.
+const RENEW: &str = "for file in many/*; do echo new > $file; done";
+
+/// How the daemon ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Stop,
+    Kill,
+}
+
+/// A git that is stopped in the middle of one call.
+struct StoppedGit {
+    dir: PathBuf,
+}
+
+/// Which call of git is stopped, and when.
+struct StopAt<'a> {
+    subcommand: &'a str,
+    /// A pattern of the directory that it works in.
+    place: &'a str,
+    /// When this file there has this line.
+    file: String,
+    line: &'a str,
+}
+
+impl StoppedGit {
+    /// Puts the script in front of git, for all that is started from now on.
+    fn install(stage: &mut Stage, at: &StopAt<'_>) -> StoppedGit {
+        let dir = stage.root().join("stopped-git");
+        let StopAt { subcommand, place, file, line } = at;
+        let (here, git) = (text(&dir), text(&real_git()));
+        let script = format!(
+            "#!/bin/sh\n\
+             case \"$1 $PWD\" in {subcommand}\\ {place}) ;; *) exec {git} \"$@\" ;; esac\n\
+             mkdir {here}/taken 2> /dev/null || exec {git} \"$@\"\n\
+             nice -n 19 {git} \"$@\" &\n\
+             pid=$! x=\n\
+             until [ \"$x\" = {line} ]; do x=; read x < {file}; done 2> /dev/null\n\
+             kill -STOP $pid\n\
+             echo $pid > {here}/new && mv {here}/new {here}/stopped\n\
+             until [ -e {here}/go ]; do sleep 0.02; done\n\
+             kill -CONT $pid\n\
+             wait $pid\n\
+             status=$?\n\
+             [ $status -le 128 ] || kill -$((status - 128)) $$\n\
+             exit $status\n"
+        );
+        install(stage, &dir, &script);
+        StoppedGit { dir }
+    }
+
+    /// Waits until git is in the middle of its work.
+    #[track_caller]
+    fn wait(&self) {
+        eventually("git is stopped", || filled(self.dir.join("stopped")));
+    }
+
+    fn resume(&self) {
+        fs::write(self.dir.join("go"), "").unwrap();
+    }
+
+    /// Ends the git that is stopped, so that it gives its lock back.
+    fn terminate(&self) {
+        let pid = fs::read_to_string(self.dir.join("stopped")).unwrap();
+        let sent = Command::new("kill").args(["-TERM", pid.trim()]).status().unwrap();
+        assert!(sent.success());
+        self.resume();
+    }
+}
+
+/// Makes a program that is found before git.
+fn install(stage: &mut Stage, dir: &Path, script: &str) {
+    fs::create_dir(dir).unwrap();
+    fs::write(dir.join("git"), script).unwrap();
+    fs::set_permissions(dir.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = search_path();
+    let all = std::iter::once(dir.to_owned()).chain(std::env::split_paths(&path));
+    stage.home.set_env("PATH", std::env::join_paths(all).unwrap());
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests run the git of the machine")]
+fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap()
+}
+
+fn real_git() -> PathBuf {
+    let found = std::env::split_paths(&search_path()).map(|dir| dir.join("git"));
+    found.into_iter().find(|file| file.is_file()).expect("git is installed")
+}
+
+/// A repository with many files, one of them changed by its user.
+fn large(stage: &Stage, files: usize) -> Repo {
+    let repo = stage.home.repo("work");
+    for no in 0..files {
+        repo.write(&format!("many/f{no:04}"), "old\n");
+    }
+    repo.commit("many files");
+    repo.write("README.md", "mine\n");
+    repo.write("notes.txt", "mine as well\n");
+    repo
+}
+
+/// The points at which the daemon ends, as numbers of files that are written: two in the usual run, ten in the deep one.
+fn points(files: usize) -> Vec<usize> {
+    let every = if deep() { 10 } else { 2 };
+    (0..every).map(|no| files * (2 * no + 1) / (2 * every)).collect()
+}
+
+/// How many files there are: as many as in the field only in the deep run.
+fn size(deep_files: usize) -> usize {
+    if deep() { deep_files } else { deep_files / 3 }
+}
+
+/// Starts `provost daemon stop`, which may have to wait.
+fn stop_daemon(stage: &Stage) -> Child {
+    let mut stop = stage.home.command(&["daemon", "stop"]);
+    stop.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[track_caller]
+fn untouched(repo: &Repo) {
+    assert_eq!(repo.git(&["status", "--porcelain"]), " M README.md\n?? notes.txt");
+    assert_eq!(repo.read("README.md"), "mine\n");
+    assert_eq!(repo.read("notes.txt"), "mine as well\n");
+    assert!(!repo.path().join(".git/index.lock").exists());
+}
+
+#[track_caller]
+fn landed(site: &Site, id: &str, before: &str, files: usize) -> Value {
+    let row = site.ended(id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    let failed = site.stage.events_of(id, "run.land_failed");
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_ne!(site.repo.head(), before);
+    let last = files - 1;
+    assert_eq!(site.repo.git(&["show", &format!("HEAD:many/f{last:04}")]), "new");
+    assert_eq!(site.repo.read(&format!("many/f{last:04}")), "new\n");
+    untouched(&site.repo);
+    row
+}
+
+/// Ends the daemon while git lands, and demands that the work lands all the same.
+fn land_over_the_end(end: End, files: usize, point: usize) {
+    let mut stage = Stage::new();
+    let repo = large(&stage, files);
+    let file = format!("many/f{point:04}");
+    let at = StopAt { subcommand: "merge", place: "*/repos/work", file, line: "new" };
+    let git = StoppedGit::install(&mut stage, &at);
+    let site = Site::with(stage, repo, RENEW);
+    let before = site.repo.head();
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    git.wait();
+    match end {
+        End::Kill => {
+            site.stage.daemon().kill();
+            // The next daemon meets the git of the first one.
+            let row = site.stage.status(&id);
+            assert_eq!((&row["sealed"], site.repo.head()), (&Value::Bool(false), before.clone()));
+            git.resume();
+        }
+        End::Stop => {
+            let pid = site.stage.daemon().pid().unwrap();
+            let mut stop = stop_daemon(&site.stage);
+            let mut told = std::io::BufReader::new(stop.stderr.take().unwrap());
+            let mut line = String::new();
+            std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+            assert_eq!(line, "waiting for a landing to finish\n");
+            assert_eq!(site.stage.daemon().pid(), Some(pid), "it waits");
+            git.resume();
+            assert!(stop.wait().unwrap().success());
+        }
+    }
+    landed(&site, &id, &before, files);
+}
+
+#[test]
+fn f5_g1a_stopped_daemon_waits_for_a_landing() {
+    let files = size(3_000);
+    points(files).into_iter().for_each(|point| land_over_the_end(End::Stop, files, point));
+}
+
+#[test]
+fn f5_g1b_landing_of_a_killed_daemon_is_taken_over() {
+    let files = size(3_000);
+    points(files).into_iter().for_each(|point| land_over_the_end(End::Kill, files, point));
+}
+
+#[test]
+fn f5_g1a_half_written_checkout_is_finished() {
+    for kill_the_daemon in [false, true] {
+        let mut stage = Stage::new();
+        let repo = large(&stage, 300);
+        let file = "many/f0150".to_owned();
+        let at = StopAt { subcommand: "merge", place: "*/repos/work", file, line: "new" };
+        let git = StoppedGit::install(&mut stage, &at);
+        let site = Site::with(stage, repo, RENEW);
+        let before = site.repo.head();
+        let id = site.opened(&["--no-check", "--land", "merge"]);
+        git.wait();
+        if kill_the_daemon {
+            site.stage.daemon().kill();
+        }
+        git.terminate();
+        landed(&site, &id, &before, 300);
+    }
+}
+
+#[test]
+fn f5_g1b_lock_of_an_editor_is_waited_for() {
+    let mut stage = Stage::new();
+    let repo = large(&stage, 3);
+    let dir = stage.root().join("noting-git");
+    let (here, git) = (text(&dir), text(&real_git()));
+    let script = format!(
+        "#!/bin/sh\n\
+         {git} \"$@\"\n\
+         status=$?\n\
+         case \"$1 $PWD\" in merge\\ */repos/work) echo $status >> {here}/ended ;; esac\n\
+         exit $status\n"
+    );
+    install(&mut stage, &dir, &script);
+    let site = Site::with(stage, repo, RENEW);
+    let (before, lock) = (site.repo.head(), site.repo.path().join(".git/index.lock"));
+    fs::write(&lock, "").unwrap();
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    eventually("git met the lock", || filled(dir.join("ended")));
+    assert!(lock.exists(), "the lock of another program is left alone");
+    fs::remove_file(&lock).unwrap();
+    landed(&site, &id, &before, 3);
+}
+
+/// Ends the daemon while git makes a worktree, and demands that the work goes on in it.
+fn work_over_the_end(end: End, files: usize, point: usize) {
+    let mut stage = Stage::new();
+    let repo = large(&stage, files);
+    let file = format!("many/f{point:04}");
+    let at = StopAt { subcommand: "reset", place: "*/home/worktrees/*", file, line: "old" };
+    let git = StoppedGit::install(&mut stage, &at);
+    let site = Site::with(stage, repo, RENEW);
+    let before = site.repo.head();
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    git.wait();
+    match end {
+        End::Kill => drop(site.stage.daemon().kill()),
+        End::Stop => site.stage.daemon().stop(),
+    }
+    assert_eq!(site.stage.status(&id)["sealed"], false);
+    git.resume();
+    landed(&site, &id, &before, files);
+    let sessions = site.stage.rows();
+    assert_eq!(sessions.len(), 1, "nothing was tried twice: {sessions:#?}");
+}
+
+#[test]
+fn f5_g1c_worktree_of_a_killed_daemon_is_made_once() {
+    let files = size(8_000);
+    points(files).into_iter().for_each(|point| work_over_the_end(End::Kill, files, point));
+}
+
+#[test]
+fn f5_g1c_worktree_of_a_stopped_daemon_is_made_once() {
+    let files = size(8_000);
+    points(files).into_iter().for_each(|point| work_over_the_end(End::Stop, files, point));
+}
+
+#[test]
+fn f5_g1d_checkout_of_a_killed_daemon_is_waited_for() {
+    let mut stage = Stage::new();
+    let repo = large(&stage, 300);
+    let file = "many/f0150".to_owned();
+    let at = StopAt { subcommand: "reset", place: "*/home/pool/*", file, line: "new" };
+    let git = StoppedGit::install(&mut stage, &at);
+    let site = Site::with(stage, repo, RENEW);
+    let id = site.opened(&["--check", "grep -q new many/f0299", "--land", "merge"]);
+    git.wait();
+    site.stage.daemon().kill();
+    assert_eq!(site.stage.status(&id)["sealed"], false);
+    git.resume();
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    untouched(&site.repo);
+}
+
+/// Makes a run whose checkouts fail: the first `times` of them.
+fn run_with_broken_pool(times: u32) -> (Site, String) {
+    let mut stage = Stage::new();
+    let repo = large(&stage, 3);
+    let dir = stage.root().join("failing-git");
+    let (here, git) = (text(&dir), text(&real_git()));
+    let script = format!(
+        "#!/bin/sh\n\
+         case \"$1 $PWD\" in reset\\ */home/pool/*) ;; *) exec {git} \"$@\" ;; esac\n\
+         echo >> {here}/calls\n\
+         [ $(wc -l < {here}/calls) -le {times} ] || exec {git} \"$@\"\n\
+         echo fatal: Could not write new index file. >&2\n\
+         exit 128\n"
+    );
+    install(&mut stage, &dir, &script);
+    let site = Site::with(stage, repo, RENEW);
+    let id = site.opened(&["--check", "grep -q new many/f0002", "--land", "merge"]);
+    (site, id)
+}
+
+#[test]
+fn f5_g1d_checkout_that_fails_is_made_again() {
+    let (site, id) = run_with_broken_pool(2);
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+}
+
+#[test]
+fn f5_g1d_checkout_that_keeps_failing_is_no_failed_verification() {
+    let (site, id) = run_with_broken_pool(1_000);
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "failed", "{row:#}");
+    let detail = row["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("checks_not_run"), "{row:#}");
+    assert!(detail.contains("could not be run: "), "{row:#}");
+    let sessions = site.stage.rows();
+    assert_eq!(sessions[0]["cause"], "checks_not_run", "{sessions:#?}");
+    // The agent is not asked to repair what is not its own.
+    let sent = site.stage.events_of(sessions[0]["id"].as_str().unwrap(), "rework.sent");
+    assert!(sent.is_empty(), "{sent:#?}");
+}
