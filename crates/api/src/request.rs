@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::ShortageRow;
+
 /// Opens a session. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenRequest {
@@ -175,6 +177,9 @@ pub struct DaemonInfo {
     /// Why nothing can be changed, if so.
     pub read_only: Option<String>,
     pub live_sessions: usize,
+    /// What the machine is short of. What needs it waits, and is tried again by itself.
+    #[serde(default)]
+    pub shortages: Vec<ShortageRow>,
     /// Names of environment variables that the daemon can pass to agents; values are never shown.
     pub environment: Vec<String>,
 }

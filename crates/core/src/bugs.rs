@@ -45,10 +45,12 @@ pub enum Bug {
     GivenNewsChanged,
     LossNotTold,
     GateForgotten,
+    ShortageFailsLaunch,
+    ShortageNeverRetried,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 38] = [
+    pub const ALL: [Bug; 40] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -87,6 +89,8 @@ impl Bug {
         Bug::GivenNewsChanged,
         Bug::LossNotTold,
         Bug::GateForgotten,
+        Bug::ShortageFailsLaunch,
+        Bug::ShortageNeverRetried,
     ];
 }
 

@@ -16,6 +16,7 @@ use provost_core::{
     session::{
         Command, Effect, Event, HookEnd, LaunchPhase, Reporter, Session, Spec, StopStep, again,
     },
+    shortage::{Resource, Shortage},
     time::Moment,
     verdict::{CheckEnd, Receipt},
 };
@@ -40,6 +41,12 @@ const MAX_STEPS: u64 = 60_000;
 /// An engine dies at most so often in one simulation.
 const MAX_CRASHES: u64 = 12;
 
+/// The machine runs out of something at most so often in one simulation.
+const MAX_SHORTAGES: u64 = 6;
+
+/// What an effect says that was not done for lack of room.
+const NO_SPACE: &str = "make its directory: No space left on device (os error 28)";
+
 /// What may go wrong in a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -57,6 +64,8 @@ pub struct Faults {
     pub deaths: bool,
     /// People cancel, stop, resolve, send, answer and report.
     pub people: bool,
+    /// The machine runs out of something that effects need, and has it again later.
+    pub shortages: bool,
 }
 
 impl Faults {
@@ -69,6 +78,7 @@ impl Faults {
         blindness: true,
         deaths: true,
         people: true,
+        shortages: true,
     };
 
     /// A story whose end is certain, told without any fault.
@@ -80,11 +90,15 @@ impl Faults {
         blindness: false,
         deaths: false,
         people: false,
+        shortages: false,
     };
 
     /// The same story, told by an engine that dies again and again.
     pub const CRASHES: Faults =
         Faults { crashes: true, unwritten: true, repeats: true, ..Faults::NONE };
+
+    /// The same story, on a machine that is short of something again and again.
+    pub const SHORTAGES: Faults = Faults { shortages: true, ..Faults::NONE };
 }
 
 /// Tells the story of a seed and judges it.
@@ -128,6 +142,8 @@ struct Sim {
     dies_at: Option<(u64, CrashPoint)>,
     steps: u64,
     deaths: u64,
+    /// How often the machine ran out of something.
+    shortages: u64,
     /// How often something new was seen of the pull request.
     looks: u32,
     /// What was told of runs and of tasks before, and may be told once more, late.
@@ -201,6 +217,7 @@ impl Sim {
             dies_at: None,
             steps: 0,
             deaths: 0,
+            shortages: 0,
             looks: 0,
             told_of_runs: Vec::new(),
             receipts: Vec::new(),
@@ -411,6 +428,13 @@ impl Sim {
     fn carry_out(&mut self, key: &Key) -> Result<(), Broken> {
         let Some(Task::Other(effect)) = self.engine.tasks.get(key).cloned() else { return Ok(()) };
         let Some(session) = self.engine.board.session(key.0).cloned() else { return Ok(()) };
+        if let Some(shortage) = self.short_for(key, &effect) {
+            let (effect, tries) = (key.1.clone(), session.tries_of(&key.1));
+            self.engine.tasks.remove(key);
+            let told = Input::Told(key.0, Command::EffectShort { effect, tries, shortage });
+            self.engine.told.entry(Source::Effect(key.clone())).or_default().push_back(told);
+            return Ok(());
+        }
         let result = match &effect {
             Effect::PrepareWork { .. } => Some(self.prepare(&session)),
             Effect::RunSetup { attempt } => self.set_up(key, *attempt)?,
@@ -442,6 +466,37 @@ impl Sim {
             self.engine.told.entry(source).or_default().push_back(told);
         }
         Ok(())
+    }
+
+    /// The resource that keeps an effect from being begun now. What was begun needs nothing more.
+    fn short_for(&self, key: &Key, effect: &Effect) -> Option<Shortage> {
+        let begun = match effect {
+            Effect::PrepareWork { .. } | Effect::TakeSnapshot { .. } => false,
+            Effect::RunSetup { .. } | Effect::RunCheck { .. } | Effect::RunHook(_) => {
+                self.world.ran.contains_key(key)
+            }
+            Effect::StartLaunch(launch) => {
+                self.world.holders.contains_key(launch) || self.world.barred.contains(launch)
+            }
+            Effect::Follow(_)
+            | Effect::StopLaunch(..)
+            | Effect::Deliver { .. }
+            | Effect::PressAgain { .. } => true,
+        };
+        let short = self.world.short_until > self.world.now_ms && !begun;
+        short.then(|| Shortage::new(Resource::DiskSpace, NO_SPACE))
+    }
+
+    /// Runs out of something now and then. Drawn apart, so that all else in the story is as it was.
+    fn run_short(&mut self) {
+        let mut rng = Rng::named(self.seed, &[42, self.steps]);
+        let told = self.faults.calm || Rng::named(self.seed, &[41]).percent(20);
+        let may = self.faults.shortages && told && self.shortages < MAX_SHORTAGES;
+        if may && rng.permille(60) {
+            self.shortages += 1;
+            self.world.short_until = self.world.now_ms + rng.below(60_000);
+            self.engine.note(|| "— the disk is full".to_owned());
+        }
     }
 
     /// Writes to an agent; what came of it is seen in its journal.
@@ -778,6 +833,7 @@ impl Sim {
     }
 
     fn misfortune(&mut self) -> Result<(), Broken> {
+        self.run_short();
         if self.faults.crashes
             && self.crashes < MAX_CRASHES
             && self.rng.permille(if self.faults.calm { 15 } else { 4 })

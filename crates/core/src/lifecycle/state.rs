@@ -122,6 +122,7 @@ words!(
         TurnsUnseen = "turns_unseen",
         RecordForged = "record_forged",
         ReportsRefused = "reports_refused",
+        Shortage = "shortage",
     }
 );
 

@@ -190,6 +190,7 @@ impl Session {
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         note(self.forged_records > 0, Flag::RecordForged);
+        note(!self.short.is_empty(), Flag::Shortage);
         let held = self.attempt().held && !self.attempt().is_sealed();
         note(self.spec.adopted.is_some(), Flag::Adopted);
         if let Some(launch) = self.current_launch() {

@@ -23,6 +23,7 @@ mod launch;
 mod pane;
 mod reach;
 mod react;
+mod shortage;
 mod spec;
 mod state;
 mod typing;
@@ -44,17 +45,18 @@ pub(crate) use elsewhere::forgone;
 pub use event::{
     AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
     AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, ContextCompacted,
-    ContextKept, ContextTold, Event, FactTold, HookFinished, LaunchAdopted, LaunchFailed,
-    LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
-    MessageDelivered, MessageLost, MessageQueued, MessageTyped, MessageUnproved, OutputAtLimit,
-    OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PaneSeen, PeopleAttached, ProcessEnded,
-    ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved, ProgressTold, ReactionDone,
-    RecordForged, ReportsRefused, RequestContradicted, RequestOpened, RequestRuled, RequestSettled,
-    ResultAsked, ResultTold, ReworkSent, SessionOpened, SetupFinished, SignalHinted,
-    SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved,
-    StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled,
-    StreamSilent, TaskAssigned, ThreadLeft, ThreadMoved, ToolAnswered, ToolCalled, TreeGone,
-    TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
+    ContextKept, ContextTold, EffectRetried, EffectShort, Event, FactTold, HookFinished,
+    LaunchAdopted, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted,
+    LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued, MessageTyped,
+    MessageUnproved, OutputAtLimit, OutputFlows, OutputLost, OutputNoRoom, OutputOversized,
+    PaneSeen, PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended, ProcessUnknown,
+    ProcessUnobserved, ProgressTold, ReactionDone, RecordForged, ReportsRefused,
+    RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked, ResultTold,
+    ReworkSent, SessionOpened, SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed,
+    SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady,
+    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TaskAssigned, ThreadLeft,
+    ThreadMoved, ToolAnswered, ToolCalled, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed,
+    WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{

@@ -13,6 +13,7 @@ use provost_core::{
     ids::{CommitId, SessionId, TreeId},
     limits::MAX_LEFT_OUT,
     session::{Session, Spec, Work, WorkState},
+    shortage::Shortage,
     trust::held_patterns,
     verdict::{CheckEnd, Overlay, Receipt, Snapshot},
 };
@@ -251,7 +252,8 @@ impl CheckRunner {
             let found = worktree_find(&self.git, &project, Path::new(path), &branch)?;
             pool = found.into_iter().fold(pool, Pool::for_work_in);
         }
-        let checkout = checkout_detached(&self.git, &project, &pool, &name, &commit, &keep)?;
+        let checkout = checkout_detached(&self.git, &project, &pool, &name, &commit, &keep)
+            .inspect_err(|why| remove_partial(&slot.path, &chain(why)))?;
         if checkout.tree.to_string() != snapshot.tree.0 {
             return Err("the checkout is not of the tree that was committed".into());
         }
@@ -317,6 +319,14 @@ impl Slots {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.taken.lock().expect("no holder of the lock panics").remove(&self.path);
+    }
+}
+
+/// Removes a checkout that was not finished for lack of room, so that it does not take the last of it.
+fn remove_partial(checkout: &Path, why: &str) {
+    if Shortage::from_text(why).is_some() {
+        // What stays is removed by the next try.
+        std::fs::remove_dir_all(checkout).ok();
     }
 }
 

@@ -211,6 +211,7 @@ fn status(context: &Context) -> Outcome {
         read_only,
     ];
     context.ui.lines(&lines.into_iter().flatten().collect::<Vec<_>>())?;
+    context.ui.lines(&ui::shortage_lines(context.ui.paint, &info.shortages))?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use clap::{Args, builder::PossibleValuesParser};
-use provost_api::{ApiError, Client, Code, RunRow, SessionRow};
+use provost_api::{ApiError, Client, Code, RunRow, SessionRow, ShortageRow};
 use provost_core::lifecycle::State;
 use serde::Deserialize;
 use serde_json::json;
@@ -48,6 +48,8 @@ pub(super) struct ListReply {
     #[serde(default)]
     pub(super) runs: Vec<RunRow>,
     #[serde(default)]
+    pub(super) shortages: Vec<ShortageRow>,
+    #[serde(default)]
     pub(super) more: bool,
 }
 
@@ -66,7 +68,10 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
         reply.sessions.clear();
     }
     if context.ui.json {
-        context.ui.value(&json!({"ok": true, "runs": reply.runs, "more": reply.more}))?;
+        let ListReply { runs, shortages, more, .. } = reply;
+        context
+            .ui
+            .value(&json!({"ok": true, "runs": runs, "shortages": shortages, "more": more}))?;
         return Ok(ExitCode::SUCCESS);
     }
     show(context, reply)
@@ -74,7 +79,8 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
 
 fn show(context: &Context, reply: ListReply) -> Outcome {
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
-    let ListReply { sessions, runs, more } = reply;
+    let ListReply { sessions, runs, shortages, more } = reply;
+    context.ui.lines(&ui::shortage_lines(paint, &shortages))?;
     if sessions.is_empty() && runs.is_empty() {
         context.ui.talk("no sessions and no runs");
         let next = ["provost run GOAL", "provost spawn -- COMMAND", "provost ls --all"];

@@ -14,6 +14,7 @@ use std::{
         },
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -27,6 +28,12 @@ use super::timed_stream::{Connections, TimedStream};
 /// How many bytes of the kernel's news are read at once. What they say does not matter: it is looked.
 const NEWS: usize = 4 << 10;
 
+/// How many descriptors are kept for clients. A request needs a few: its connection, its peer, the ledger.
+const SPARE: usize = 16;
+
+/// How long to wait for a descriptor when all connections are being served.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+
 /// The name under which a socket is made, before it is given its own.
 const NEW: &str = ".daemon.sock.new";
 
@@ -39,6 +46,8 @@ pub(crate) struct Door {
     /// Without it (a user may watch only so many directories) a name that is taken away stays away.
     watch: Option<pipe::Receiver>,
     connections: Connections,
+    /// Descriptors that are given up when there are no others, so that commands are answered then too.
+    spare: Vec<File>,
 }
 
 /// One file, under whatever name. The number of ours is not given to another while we listen.
@@ -64,7 +73,31 @@ impl Door {
         }
         let (listener, own) = bind(socket)?;
         let connections = Connections::default();
-        Ok(Door { socket: socket.to_owned(), listener, own, watch, connections })
+        let mut door =
+            Door { socket: socket.to_owned(), listener, own, watch, connections, spare: vec![] };
+        door.fill_spare();
+        Ok(door)
+    }
+
+    /// Takes the spare descriptors, as far as there are any.
+    fn fill_spare(&mut self) {
+        while self.spare.len() < SPARE
+            && let Ok(file) = File::open("/dev/null")
+        {
+            self.spare.push(file);
+        }
+    }
+
+    /// Makes room for a connection that could not be accepted for lack of descriptors: those that have asked for nothing
+    /// are closed first. Without any, it waits a moment for one that is served.
+    async fn make_room(&mut self) {
+        let shed = self.connections.shed();
+        if self.spare.is_empty() && !shed {
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+        }
+        self.spare.clear();
+        // A connection that was shed is closed by its own task.
+        tokio::task::yield_now().await;
     }
 
     fn is_named(&self) -> bool {
@@ -98,14 +131,24 @@ impl axum::serve::Listener for Door {
 
     async fn accept(&mut self) -> (TimedStream, SocketAddr) {
         loop {
+            if self.spare.is_empty() {
+                self.fill_spare();
+            }
             tokio::select! {
-                (stream, address) = axum::serve::Listener::accept(&mut self.listener) => {
-                    // One too many is closed at once.
-                    match self.connections.take(stream) {
-                        Some(stream) => return (stream, address),
-                        None => continue,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, address)) => {
+                        // One too many is closed at once.
+                        if let Some(stream) = self.connections.take(stream) {
+                            return (stream, address);
+                        }
+                        continue;
                     }
-                }
+                    Err(why) if is_gone(&why) => continue,
+                    Err(_) => {
+                        self.make_room().await;
+                        continue;
+                    }
+                },
                 () = news(self.watch.as_ref()) => {}
             }
             self.keep_the_name();
@@ -115,6 +158,15 @@ impl axum::serve::Listener for Door {
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
+}
+
+/// Whether the peer went away before it was accepted.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset
+    )
 }
 
 /// Has the kernel tell when a name in the directory goes or is given to another file. Its news are read like

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use provost_api::{ApiError, Code};
-use provost_core::ids::LaunchId;
-use provost_engine::shell::{Home, World};
+use provost_core::{ids::LaunchId, shortage::Shortage};
+use provost_engine::shell::{Home, World, chain};
 use provost_holder::{Identity, Looked, launch_dir, look};
 use provost_sys::{
     origin::{Boundary, Origin, same_place},
@@ -44,7 +44,7 @@ impl Peer {
         register: &Register,
         known: &Known<'_>,
     ) -> Result<Peer, ApiError> {
-        let origin = boundary.judge(pinned, register).map_err(|why| unidentified(&why))?;
+        let origin = boundary.judge(pinned, register).map_err(|why| refused(&why))?;
         known.peer(origin).map_err(|why| unidentified(&why))
     }
 
@@ -84,8 +84,17 @@ impl Peer {
     }
 }
 
-pub(crate) fn unidentified(why: &dyn std::fmt::Display) -> ApiError {
-    ApiError::new(Code::Forbidden, format!("cannot identify the caller: {why}"))
+/// Refuses a caller that cannot be identified. For lack of a resource, the same caller may try again.
+pub(crate) fn unidentified(why: &(dyn std::error::Error + 'static)) -> ApiError {
+    let message = format!("cannot identify the caller: {why}");
+    match Shortage::from_text(&chain(why)) {
+        Some(shortage) => {
+            let name = shortage.resource.name();
+            let message = format!("{message}; the daemon is short of {name}, try again");
+            ApiError::new(Code::Unreachable, message).next("provost daemon status")
+        }
+        None => ApiError::new(Code::Forbidden, message),
+    }
 }
 
 pub(crate) fn refused(why: &peer::Error) -> ApiError {

@@ -28,7 +28,10 @@ use provost_core::{
 };
 use provost_engine::{
     report::{self, check_name, check_text},
-    shell::{Ask, By, Extent, Listing, TaskAsk, VerifierCommand, run_verifier, watch},
+    shell::{
+        Ask, By, Extent, Listing, TaskAsk, VerifierCommand, blocking::blocking_request,
+        run_verifier, watch,
+    },
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -173,6 +176,7 @@ async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
         home: daemon.world.home.root().display().to_string(),
         read_only: status["read_only"].as_str().map(str::to_owned),
         live_sessions: status["live"].as_u64().unwrap_or(0) as usize,
+        shortages: serde_json::from_value(status["shortages"].clone()).unwrap_or_default(),
         environment,
     })
     .into_response())
@@ -560,12 +564,11 @@ async fn events(
     }
     let limit = query.limit.unwrap_or(1_000).min(100_000);
     let turn = daemon.read_turn().await?;
-    let read = tokio::task::spawn_blocking(move || {
+    let read = blocking_request(move || {
         let _turn = turn;
         sse::read(&ledger, &wanted, limit)
-    })
-    .await;
-    let (rows, last) = read.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
+    });
+    let (rows, last) = read.await?;
     Ok(Json(json!({"ok": true, "events": rows, "last": last})).into_response())
 }
 

@@ -1,6 +1,7 @@
 //! The server on the socket: checks its peers and owns the tasks that serve them.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
@@ -16,12 +17,13 @@ use axum::{
 };
 use provost_api::{ApiError, Code};
 use provost_core::ids::{LaunchId, SessionId};
-use provost_engine::shell::{Ask, Handle, Listing, World};
+use provost_engine::shell::{Ask, Handle, Listing, World, blocking::blocking_request};
 use provost_ledger::SqliteReader;
 use provost_sys::{
     origin::Boundary,
     peer::{Peer as Pinned, Pinning},
 };
+use serde_json::Value;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
@@ -32,6 +34,7 @@ use super::{
     door::Door,
     peer::{self, Known, Live, Peer},
     routes::{self, Refusal},
+    timed_stream::Gate,
 };
 
 /// What every route has at hand.
@@ -57,14 +60,17 @@ const LISTING_TIME: Duration = Duration::from_secs(300);
 
 /// The process at the other end of a connection, pinned when the connection was accepted, or why it is not served.
 #[derive(Clone, Debug)]
-pub(crate) struct Connection(Result<Caller, Arc<provost_sys::peer::Error>>);
+pub(crate) struct Connection {
+    caller: Result<Caller, Arc<provost_sys::peer::Error>>,
+    gate: Arc<Gate>,
+}
 
 impl Connected<IncomingStream<'_, Door>> for Connection {
     fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
         let pinned = Pinned::pin(stream.io().get_ref(), pinning());
         let caller =
             pinned.map(|pinned| Caller { pinned: Arc::new(pinned), known: Arc::default() });
-        Connection(caller.map_err(Arc::new))
+        Connection { caller: caller.map_err(Arc::new), gate: stream.io().gate() }
     }
 }
 
@@ -91,7 +97,7 @@ pub(crate) struct Caller {
 impl Connection {
     /// The caller, if it may ask anything at all and is still the process that connected.
     fn caller(&self) -> Result<&Caller, ApiError> {
-        let caller = self.0.as_ref().map_err(|why| peer::refused(why))?;
+        let caller = self.caller.as_ref().map_err(|why| peer::refused(why))?;
         caller.pinned.check().map_err(|why| peer::refused(&why))?;
         Ok(caller)
     }
@@ -103,6 +109,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let found = parts.extensions.get::<ConnectInfo<Connection>>();
         let found = found.ok_or_else(|| ApiError::new(Code::Internal, "there is no caller"))?;
+        found.0.gate.ask();
         Ok(found.0.caller()?.clone())
     }
 }
@@ -178,8 +185,7 @@ impl Daemon {
             }
             Peer::of(&pinned, &daemon.boundary, &later, &known)
         };
-        let found = tokio::task::spawn_blocking(judge).await;
-        let peer = found.map_err(|why| internal(&why))??;
+        let peer = blocking_request(judge).await?;
         match peer {
             // Two requests that come at once prove the same.
             Peer::Operator | Peer::Launch(_) => drop(caller.known.set(peer.clone())),
@@ -195,7 +201,7 @@ impl Daemon {
         let running = launches.iter().filter(|launch| launch["phase"] == "running");
         for id in running.filter_map(|launch| launch["id"].as_str()?.parse::<LaunchId>().ok()) {
             let dir = self.world.home.launch(id);
-            let raised = tokio::task::spawn_blocking(move || {
+            let raised = blocking_request(move || {
                 provost_holder::Link::connect(&dir)?
                     .request(provost_holder::wire::Op::Limit { bytes })
                     .map(drop)
@@ -204,7 +210,7 @@ impl Daemon {
             let told = |why: &dyn std::fmt::Display| {
                 ApiError::new(Code::Unreachable, format!("the holder could not be told: {why}"))
             };
-            raised.map_err(|why| told(&why))?.map_err(|why| told(&why))?;
+            raised.map_err(|why| told(&why))?;
         }
         Ok(())
     }
@@ -214,11 +220,11 @@ impl Daemon {
         let turn = self.read_turn().await?;
         let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(2);
         let ledger = self.world.home.ledger();
+        let overlay = self.handle.ask_json(Ask::Overlay).await?;
         self.own(async move {
-            let written =
-                tokio::task::spawn_blocking(move || write_all(&ledger, &listing, &sender));
+            let written = blocking_request(move || write_all(&ledger, &listing, &overlay, &sender));
             // A client that went away needs no more; one that reads nothing is cut off by its connection.
-            drop(written.await);
+            written.await.ok();
             drop(turn);
         });
         Ok(Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)))
@@ -231,6 +237,7 @@ const CHUNK: usize = 64 << 10;
 fn write_all(
     ledger: &Path,
     listing: &Listing,
+    overlay: &Value,
     sender: &tokio::sync::mpsc::Sender<Result<Bytes, std::io::Error>>,
 ) -> Result<(), ()> {
     let failed = |why: String| drop(sender.blocking_send(Err(std::io::Error::other(why))));
@@ -238,11 +245,20 @@ fn write_all(
     let mut chunk = String::from("{\"ok\":true,\"sessions\":[");
     let (mut first, mut gone) = (true, false);
     let began = now();
+    let newer: BTreeMap<&str, &Value> = overlay["rows"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|row| Some((row["id"].as_str()?, row)))
+        .collect();
     let visited = listing.visit(&reader, |card| {
         if !std::mem::take(&mut first) {
             chunk.push(',');
         }
-        chunk.push_str(card);
+        match newer_row(&newer, card) {
+            Some(row) => chunk.push_str(&row.to_string()),
+            None => chunk.push_str(card),
+        }
         if chunk.len() >= CHUNK {
             gone = sender.blocking_send(Ok(std::mem::take(&mut chunk).into())).is_err();
         }
@@ -263,8 +279,18 @@ fn write_all(
         std::ops::ControlFlow::Continue(())
     });
     visited.map_err(|why| failed(why.to_string()))?;
-    chunk.push_str(&format!("],\"runs\":[{}],\"more\":false}}", runs.join(",")));
+    let (runs, shortages) = (runs.join(","), &overlay["shortages"]);
+    chunk.push_str(&format!("],\"runs\":[{runs}],\"shortages\":{shortages},\"more\":false}}"));
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
+}
+
+/// The row of a session that could not be written yet.
+fn newer_row<'a>(newer: &BTreeMap<&str, &'a Value>, card: &str) -> Option<&'a Value> {
+    if newer.is_empty() {
+        return None;
+    }
+    let card: Value = serde_json::from_str(card).ok()?;
+    newer.get(card["id"].as_str()?).copied()
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a client takes is measured here")]

@@ -10,7 +10,7 @@ use std::{
 use axum::body::{Body, Bytes};
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::ids::{RunId, SessionId};
-use provost_engine::shell::{Handle, Published};
+use provost_engine::shell::{Handle, Published, blocking::blocking_request};
 use provost_ledger::{ReadLedger, SqliteReader};
 use tokio::sync::{broadcast, mpsc};
 
@@ -130,9 +130,9 @@ async fn catch_up(
 ) -> Result<(), Gone> {
     loop {
         let (path, asked) = (ledger.to_owned(), wanted.clone());
-        let page = tokio::task::spawn_blocking(move || read(&path, &asked, PAGE)).await;
+        let page = blocking_request(move || read(&path, &asked, PAGE)).await;
         // A ledger that cannot be read ends the stream; the client asks again and is told why.
-        let Ok(Ok((rows, last))) = page else { return Err(Gone) };
+        let Ok((rows, last)) = page else { return Err(Gone) };
         let full = rows.len() == PAGE;
         for row in &rows {
             send(sender, message(row)).await?;

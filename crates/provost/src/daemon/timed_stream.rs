@@ -1,19 +1,25 @@
-//! Connections with limits: a peer that reads nothing is cut off, and one process holds only so many connections.
+//! Connections with limits: a peer that reads nothing is cut off, one process holds only so many connections, and those
+//! that have asked for nothing yet are closed first when descriptors run out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use rustix::process::{Resource, getrlimit};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::UnixStream,
     time::Sleep,
 };
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// How long a peer may leave its answer unread before its connection is closed.
 const UNREAD_LIMIT: Duration = Duration::from_secs(30);
@@ -24,10 +30,59 @@ const PER_PROCESS: usize = 256;
 /// How many connections there may be at all.
 const AT_ONCE: usize = 4_096;
 
-/// The connections that are open, by the process that made them.
+/// How long a peer may take to send its first request.
+const FIRST_REQUEST: Duration = Duration::from_secs(30);
+
+/// Of the descriptors that the daemon may have, one in so many may be of a connection without a request.
+const SILENT_SHARE: u64 = 16;
+const LEAST_SILENT: usize = 8;
+const MOST_SILENT: usize = 512;
+
+/// The connections that are open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections {
-    open: Arc<Mutex<BTreeMap<i32, usize>>>,
+    open: Arc<Mutex<Open>>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// How many each process has.
+    by_process: BTreeMap<i32, usize>,
+    /// Those that have asked for nothing yet, the oldest first.
+    silent: VecDeque<Weak<Gate>>,
+}
+
+/// Whether a connection has asked for something, and whether it is to be closed.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    asked: AtomicBool,
+    closed: CancellationToken,
+}
+
+impl Gate {
+    /// Notes that a whole request came. From then on only its peer closes the connection.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    fn has_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Open {
+    /// Forgets those that are gone or have asked.
+    fn tidy(&mut self) {
+        self.silent.retain(|gate| gate.upgrade().is_some_and(|gate| !gate.has_asked()));
+    }
+
+    fn close_oldest(&mut self) -> bool {
+        let oldest = self.silent.pop_front().and_then(|gate| gate.upgrade());
+        if let Some(gate) = &oldest {
+            gate.closed.cancel();
+        }
+        oldest.is_some()
+    }
 }
 
 /// One open connection of a process, counted until it is dropped.
@@ -41,23 +96,53 @@ impl Connections {
     /// Takes a connection, unless its process or all of them together hold too many.
     pub(crate) fn take(&self, stream: UnixStream) -> Option<TimedStream> {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).unwrap_or(0);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let (own, all) = (open.get(&pid).copied().unwrap_or(0), open.values().sum::<usize>());
+        let mut open = self.lock();
+        let own = open.by_process.get(&pid).copied().unwrap_or(0);
+        let all = open.by_process.values().sum::<usize>();
         if own >= PER_PROCESS || all >= AT_ONCE {
             return None;
         }
-        open.insert(pid, own + 1);
+        open.by_process.insert(pid, own + 1);
         let counted = Counted { connections: self.clone(), pid };
-        Some(TimedStream { inner: stream, limit: UNREAD_LIMIT, waiting: None, _counted: counted })
+        let gate = Arc::new(Gate::default());
+        open.tidy();
+        open.silent.push_back(Arc::downgrade(&gate));
+        while open.silent.len() > most_silent() && open.close_oldest() {}
+        Some(TimedStream {
+            inner: stream,
+            limit: UNREAD_LIMIT,
+            waiting: None,
+            closed: Box::pin(gate.closed.clone().cancelled_owned()),
+            late: Box::pin(tokio::time::sleep(FIRST_REQUEST)),
+            gate,
+            _counted: counted,
+        })
     }
+
+    /// Closes the oldest connection that has asked for nothing yet; whether there was one.
+    pub(crate) fn shed(&self) -> bool {
+        let mut open = self.lock();
+        open.tidy();
+        open.close_oldest()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many connections may be open that have asked for nothing yet.
+fn most_silent() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / SILENT_SHARE).unwrap_or(MOST_SILENT).clamp(LEAST_SILENT, MOST_SILENT)
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut open = self.connections.open.lock().unwrap_or_else(PoisonError::into_inner);
-        match open.get_mut(&self.pid) {
+        let mut open = self.connections.lock();
+        match open.by_process.get_mut(&self.pid) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(open.remove(&self.pid)),
+            _ => drop(open.by_process.remove(&self.pid)),
         }
     }
 }
@@ -69,6 +154,10 @@ pub(crate) struct TimedStream {
     limit: Duration,
     /// Set while a write waits for the peer.
     waiting: Option<Pin<Box<Sleep>>>,
+    gate: Arc<Gate>,
+    closed: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Over when the first request takes too long.
+    late: Pin<Box<Sleep>>,
     _counted: Counted,
 }
 
@@ -76,6 +165,17 @@ impl TimedStream {
     /// The connection itself, to ask who is at its other end.
     pub(crate) fn get_ref(&self) -> &UnixStream {
         &self.inner
+    }
+
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate)
+    }
+
+    /// Whether a connection that has asked for nothing yet is to be closed.
+    fn is_shed(&mut self, context: &mut Context<'_>) -> bool {
+        !self.gate.has_asked()
+            && (self.closed.as_mut().poll(context).is_ready()
+                || self.late.as_mut().poll(context).is_ready())
     }
 
     /// Ends a write that has waited too long.
@@ -105,6 +205,10 @@ impl AsyncRead for TimedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.is_shed(context) {
+            // As if the peer had closed it.
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.inner).poll_read(context, buffer)
     }
 }
@@ -164,6 +268,23 @@ mod tests {
     }
 
     #[test]
+    fn shed_connection_is_at_its_end_unless_it_asked() {
+        use tokio::io::AsyncReadExt;
+        runtime().block_on(async {
+            let connections = Connections::default();
+            let (ours, _asking) = UnixStream::pair().unwrap();
+            let asked = connections.take(ours).unwrap();
+            asked.gate().ask();
+            let (ours, _silent) = UnixStream::pair().unwrap();
+            let mut silent = connections.take(ours).unwrap();
+            assert!(connections.shed());
+            assert_eq!(silent.read(&mut [0; 8]).await.unwrap(), 0);
+            assert!(!connections.shed(), "the other one has asked");
+            drop(asked);
+        });
+    }
+
+    #[test]
     fn connections_of_one_process_are_counted() {
         runtime().block_on(async {
             let connections = Connections::default();
@@ -178,7 +299,7 @@ mod tests {
             let (ours, _theirs) = UnixStream::pair().unwrap();
             assert!(connections.take(ours).is_some());
             drop(open);
-            assert!(connections.open.lock().unwrap().is_empty());
+            assert!(connections.lock().by_process.is_empty());
         });
     }
 }

@@ -36,7 +36,8 @@ pub(crate) use graph::{Extent, GraphRow, graph_lines};
 #[cfg(test)]
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{
-    ending, is_unseen, outcome, reason, session_lines, short, state_words, under_way,
+    ending, is_unseen, outcome, reason, session_lines, short, shortage_lines, state_words,
+    under_way,
 };
 pub(crate) use paint::{Paint, Tone, Wish};
 pub(crate) use past::{audit_lines, hit_lines, metrics, past_head, past_lines, task_figures};
