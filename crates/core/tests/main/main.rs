@@ -32,6 +32,7 @@ mod replies;
 mod rng;
 mod runs;
 mod secrets;
+mod shortages;
 mod shown;
 mod speech;
 mod stories;

@@ -156,7 +156,8 @@ impl Owner {
     }
 
     fn live_row(&self, run: &Run) -> RunRow {
-        run_card::live(run, |id| self.board.session(id))
+        let shortage = self.waits.of_run(run.id).map(|shortage| card::shortage(&shortage));
+        RunRow { shortage, ..run_card::live(run, |id| self.board.session(id)) }
     }
 
     /// Gives the row of a run that the board holds, by the card that the ledger keeps of it.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use provost_core::{
+    ids::RunId,
     run,
     session::{Command, EffectKey, HookEnd},
     shortage::{Resource, Shortage, retry_after_ms},
@@ -27,6 +28,9 @@ use crate::stream::Subject;
 
 /// With less room than this on the disk nothing is launched.
 const FREE_DISK: u64 = 16 << 20;
+
+/// The same for inodes.
+const FREE_INODES: u64 = 64;
 
 /// Of the descriptors that the daemon may have, one in so many is kept for commands: no launch takes it.
 const KEPT_SHARE: u64 = 4;
@@ -56,8 +60,11 @@ pub(crate) fn of_disk(home: &Path) -> Option<Shortage> {
         return Some(Shortage::new(Resource::DiskSpace, detail));
     }
     // Some file systems count no inodes.
-    (about.f_files > 0 && about.f_favail == 0).then(|| {
-        let detail = format!("the disk of {place} has no inodes left");
+    (about.f_files > 0 && about.f_favail < FREE_INODES).then(|| {
+        let left = about.f_favail;
+        let detail = format!(
+            "the disk of {place} has {left} inodes left; {FREE_INODES} are needed to start an agent"
+        );
         Shortage::new(Resource::Inodes, detail)
     })
 }
@@ -183,7 +190,14 @@ impl Waits {
         Wait { waits: self.clone(), key: (subject, key), tries: 0 }
     }
 
-    /// What the effects of a run or a task wait for.
+    /// What an effect of a run waits for.
+    pub(crate) fn of_run(&self, run: RunId) -> Option<Shortage> {
+        let waits = self.lock();
+        let found = waits.iter().find(|((subject, _), _)| *subject == Subject::Run(run));
+        found.map(|(_, shortage)| shortage.clone())
+    }
+
+    /// What the effects of runs and tasks wait for.
     pub(crate) fn all(&self) -> Vec<(Subject, Shortage)> {
         self.lock().iter().map(|((subject, _), shortage)| (*subject, shortage.clone())).collect()
     }

@@ -218,3 +218,18 @@ fn same(given: &str, right: &str) -> bool {
     given.len() == right.len()
         && given.bytes().zip(right.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f8_v4_caller_unknown_for_lack_of_descriptors_may_try_again() {
+        let short = peer::Error::Io(std::io::Error::from_raw_os_error(24));
+        let error = refused(&short);
+        assert_eq!(error.code.exit_code(), 6, "{error}");
+        assert!(error.message.contains("try again"), "{error}");
+        let denied = peer::Error::Io(std::io::Error::from_raw_os_error(13));
+        assert_eq!(refused(&denied).code, Code::Forbidden);
+    }
+}

@@ -8,3 +8,4 @@ mod homes;
 mod input;
 mod kit;
 mod races;
+mod shortages;
