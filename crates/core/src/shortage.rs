@@ -121,7 +121,7 @@ impl Shortage {
 pub const FIRST_RETRY_MS: u64 = 1_000;
 
 /// The longest time between two retries. There is no last one.
-pub const LONGEST_RETRY_MS: u64 = 30_000;
+pub const LONGEST_RETRY_MS: u64 = 15_000;
 
 /// The time before the next try, after this many failed.
 pub fn retry_after_ms(tries: u32) -> u64 {
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn retries_come_ever_later_up_to_a_bound() {
         let waits: Vec<u64> = (1..8).map(retry_after_ms).collect();
-        assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+        assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
         assert_eq!(retry_after_ms(u32::MAX), LONGEST_RETRY_MS);
     }
 }

@@ -1,24 +1,23 @@
 //! Carries out what is owed, each effect once, and tells the owner what came of it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use provost_core::{
     ids::{LaunchId, RunId, SessionId, StandingId},
-    request::Reply,
     run::{self, Run},
     session::{
-        self, Command, Driver, Effect, EffectKey, Identity, LaunchPhase, Message, MessageKind,
-        Session, StopStep, WorkState, again,
+        Command, Driver, Effect, EffectKey, Identity, LaunchPhase, MessageKind, Session, StopStep,
+        WorkState, again,
     },
     shortage::{Shortage, retry_after_ms},
     task::{self, Task},
 };
-use provost_drivers::{Answer, Saying};
+use provost_drivers::Saying;
 use provost_git::Git;
 use provost_holder::{
     End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, Tty, client,
@@ -44,8 +43,10 @@ use super::{
     hook::HookJob,
     panes::{Hub, Panes, Typing, Typist},
     run_effect,
+    saying::{said, typed},
     secrets::Secrets,
     shortage::{self, Waits},
+    starting::{NotLaunched, Starting, adopt, short},
     task_effect,
     watch::{Adopted, Moves, RolloutWatch, Wanted},
     work,
@@ -333,63 +334,6 @@ impl Executor {
     }
 }
 
-/// The launches that are being started, so that a stop does not overtake a start.
-#[derive(Clone, Debug, Default)]
-struct Starting(Arc<Mutex<BTreeSet<LaunchId>>>);
-
-struct Start {
-    starting: Starting,
-    launch: LaunchId,
-}
-
-impl Starting {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<LaunchId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self, launch: LaunchId) -> Start {
-        self.lock().insert(launch);
-        Start { starting: self.clone(), launch }
-    }
-
-    /// Waits until no start of the launch is under way.
-    async fn wait_for(&self, launch: LaunchId) {
-        while self.lock().contains(&launch) {
-            held::pause(TRY_AGAIN).await;
-        }
-    }
-}
-
-impl Drop for Start {
-    fn drop(&mut self) {
-        self.starting.lock().remove(&self.launch);
-    }
-}
-
-/// Why a launch was not started.
-struct NotLaunched {
-    reason: String,
-    shortage: Option<Shortage>,
-}
-
-impl From<String> for NotLaunched {
-    fn from(reason: String) -> NotLaunched {
-        NotLaunched { shortage: Shortage::from_text(&reason), reason }
-    }
-}
-
-impl From<Shortage> for NotLaunched {
-    fn from(shortage: Shortage) -> NotLaunched {
-        NotLaunched { reason: shortage.detail.clone(), shortage: Some(shortage) }
-    }
-}
-
-impl From<held::Error> for NotLaunched {
-    fn from(why: held::Error) -> NotLaunched {
-        chain(&why).into()
-    }
-}
-
 impl Context {
     /// Tells a lack of inodes from a lack of blocks.
     fn refined(&self, shortage: Shortage) -> Shortage {
@@ -575,7 +519,10 @@ impl Context {
         }
         match self.launched(session, launch).await {
             Ok((holder, child)) => Command::LaunchStarted { launch, holder, child },
-            Err(NotLaunched { reason, shortage }) => {
+            Err(NotLaunched { shortage: Some(shortage), begun: false, .. }) => {
+                short(session, &Effect::StartLaunch(launch), shortage)
+            }
+            Err(NotLaunched { reason, shortage, .. }) => {
                 let dir = self.world.home.launch(launch);
                 let traces = self.world.holders.traces(&dir);
                 let none_left = loop {
@@ -892,23 +839,6 @@ impl Context {
     }
 }
 
-/// Sees whether the agent of somebody else is there. What has gone meanwhile is not adopted.
-async fn adopt(launch: LaunchId, adopted: &session::Adopted) -> Command {
-    let Some(process) = adopted.process.clone() else {
-        return Command::LaunchAdopted { launch, child: None };
-    };
-    let known = held::theirs(&process);
-    match held::blocking(move || known.is_alive()).await {
-        Ok(true) => Command::LaunchAdopted { launch, child: Some(process) },
-        Ok(false) => {
-            let reason = format!("process {} has ended before it was watched", process.pid);
-            Command::LaunchFailed { launch, reason }
-        }
-        // It is watched from now on, and looked for until it is seen.
-        Err(_) => Command::LaunchAdopted { launch, child: Some(process) },
-    }
-}
-
 /// Has a holder write to its command, for as long as that takes; nothing if it was called off first.
 async fn write(
     dir: &Path,
@@ -932,12 +862,6 @@ fn forbid_the_start(dir: &Path) -> bool {
     std::fs::create_dir(dir).is_ok()
 }
 
-/// Says that an effect waits for a resource.
-fn short(session: &Session, effect: &Effect, shortage: Shortage) -> Command {
-    let effect = effect.key();
-    Command::EffectShort { tries: session.tries_of(&effect), effect, shortage }
-}
-
 /// Says what came of a launch of which nothing is left, and which was never recorded as running.
 fn not_launched(launch: LaunchId, reason: String, none_left: &NoneLeft) -> Command {
     match none_left.ran() {
@@ -950,59 +874,9 @@ fn recorded(session: &Session, launch: LaunchId, dir: &Path) -> Traces {
     session.launch(launch).map_or_else(|| Traces::of(&held::mark(dir)), |l| follow::traces(l, dir))
 }
 
-/// Gives the text of a message as it is typed into a pane.
-fn typed(session: &Session) -> impl Fn(&Message) -> String {
-    |message| match message.kind == MessageKind::Compact {
-        // A command to the agent's own composer, and meant as one.
-        true => session::pasted(&message.text),
-        false => session::literally(session.spec.agent.driver, &message.text),
-    }
-}
-
 fn identity(found: provost_holder::Identity) -> Identity {
     let pid = i32::try_from(found.pid).unwrap_or(0);
     Identity { pid, start_time: found.start_time, boot_id: found.boot_id }
-}
-
-fn said(
-    session: &Session,
-    launch: LaunchId,
-    message: &Message,
-    reply: Option<&Reply>,
-) -> Option<Vec<u8>> {
-    let request = message.request.and_then(|id| session.requests.iter().find(|r| r.id == id));
-    let answer = request.zip(reply).map(|(request, reply)| Answer {
-        asked: &request.asked,
-        reply,
-        live: request.launch == launch,
-    });
-    let thread = session.thread.as_deref();
-    if message.kind == MessageKind::Interrupt {
-        let turn = session.launch(launch).and_then(|launch| launch.turn());
-        let interrupt = Saying::Interrupt { key: &message.key, thread, turn };
-        return provost_drivers::say(session.spec.agent.driver, &interrupt);
-    }
-    if let Some(returned) = &message.returned {
-        let said = Saying::Returned {
-            key: &message.key,
-            native: &returned.native,
-            ok: returned.ok,
-            text: &message.text,
-            thread,
-            live: returned.launch == launch,
-            form: session.spec.agent.settings.result,
-        };
-        return provost_drivers::say(session.spec.agent.driver, &said);
-    }
-    let saying = Saying::Message {
-        key: &message.key,
-        kind: message.kind,
-        text: &message.text,
-        thread,
-        answer,
-        form: session.spec.agent.settings.result,
-    };
-    provost_drivers::say(session.spec.agent.driver, &saying)
 }
 
 pub(super) fn cwd_of(session: &Session) -> &str {

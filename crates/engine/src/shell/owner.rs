@@ -18,7 +18,6 @@ use provost_core::{
     session::{Command, Effect, Message, Rejected, Reporter, Session, standing_of},
     shortage::Shortage,
     task::{self, Task},
-    time::Moment,
 };
 use provost_ledger::{
     AppendError, Batch, Committed, Ledger, ReadLedger, Recorded, SqliteLedger, StoredSnapshot,
@@ -33,6 +32,7 @@ use super::{
         adopted_already, kept, refused, refused_there, report_reply, run_refused, run_reply,
         session_reply, unrecordable, unwritten,
     },
+    catching_up::CatchingUp,
     clock::Clock,
     executor::{Dispatch, Executor, World},
     failpoint,
@@ -78,9 +78,6 @@ const MAX_KEPT: usize = 1_000;
 
 /// How long a new daemon waits at the most until every launch was looked at, before time works again.
 const CATCH_UP_MS: u64 = 2_000;
-
-/// How much longer an answer waits at the most until its asker was looked at: a dead one's remains are ended first.
-const ANSWER_LATER_MS: u64 = 8_000;
 
 /// Why the engine cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -131,45 +128,6 @@ pub struct Owner {
     pub(super) preview: BTreeMap<SessionId, Session>,
     /// Reports of agents that could not be written yet.
     kept: Vec<Asked>,
-}
-
-/// Launches that were not looked at yet since the daemon started. Until then no deadline counts: what
-/// happened while no daemon ran comes before what time does about it.
-#[derive(Debug, Default)]
-struct CatchingUp {
-    launches: BTreeSet<LaunchId>,
-    /// The last moment that was recorded before.
-    from: u64,
-    until: u64,
-}
-
-impl CatchingUp {
-    fn is_over(&self, now: Moment) -> bool {
-        self.launches.is_empty() || now.mono_ms >= self.until
-    }
-
-    /// Gives the moment from which answers are taken whoever was not looked at.
-    fn answers_from(&self) -> u64 {
-        self.until.saturating_add(ANSWER_LATER_MS)
-    }
-
-    /// Says whether this is an answer, and its asker was not looked at yet.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing but an answer needs its asker")]
-    fn is_early(&self, ask: &Ask, now: Moment) -> bool {
-        match ask {
-            Ask::Do { command: Command::Answer { request, .. }, .. } => {
-                let of_it = |launch: &LaunchId| launch.session == request.session;
-                now.mono_ms < self.answers_from() && self.launches.iter().any(of_it)
-            }
-            _ => false,
-        }
-    }
-
-    /// Gives the moment up to which deadlines count.
-    fn reached(&self, now: Moment) -> Moment {
-        let mono_ms = if self.is_over(now) { now.mono_ms } else { self.from };
-        Moment { mono_ms, ..now }
-    }
 }
 
 /// A running engine.

@@ -7,8 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use provost_testkit::{Home, Output, eventually, provost_bin};
+use provost_testkit::{Home, Output, eventually, eventually_within, provost_bin};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -27,8 +28,8 @@ fn f8_v1_follower_that_panics_is_restarted() {
 
 #[test]
 fn f8_v1_no_threads_end_no_session_and_strand_none() {
-    let Some(mut limited) = Limited::new("--nproc=64:64") else { return };
-    let ids = limited.spawn_all(30, &["sleep", "600"]);
+    let Some(mut limited) = Limited::new("--nproc=48:48") else { return };
+    let ids = limited.spawn_all(18, &["sleep", "600"]);
     eventually("launches wait for threads", || limited.waits_for("threads"));
     limited.restart();
     let listed = limited.provost(&["ls", "--all", "--json"]);
@@ -123,8 +124,8 @@ fn f8_v4_waiting_launch_can_be_cancelled() {
 
 #[test]
 fn f8_v4_no_descriptors_let_launches_wait() {
-    let Some(mut limited) = Limited::new("--nofile=110:110") else { return };
-    let ids = limited.spawn_all(16, &["sleep", "600"]);
+    let Some(mut limited) = Limited::new("--nofile=100:100") else { return };
+    let ids = limited.spawn_all(20, &["sleep", "600"]);
     eventually("launches wait for descriptors", || limited.waits_for("descriptors"));
     limited.end_all_agents(&ids);
     limited.no_launch_failed(&ids);
@@ -382,7 +383,9 @@ impl Limited {
     /// Kills agents until every one was started and has ended.
     #[track_caller]
     fn end_all_agents(&mut self, ids: &[String]) {
-        eventually("every session has run and ended", || {
+        // One that has waited for long is tried again only after a while.
+        let patience = Duration::from_secs(150);
+        eventually_within(patience, "every session has run and ended", || {
             let listed = self.list();
             for launch in listed.iter().filter(|row| row["sealed"] == false) {
                 if launch["launches"][0]["phase"] == "running" {
