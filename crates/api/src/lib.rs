@@ -34,7 +34,7 @@ pub use run::{
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow,
     MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SetupRow,
-    SubjectRow, UsageRow, WhyFact, WhyReply, WorktreeRow,
+    ShortageRow, SubjectRow, UsageRow, WhyFact, WhyReply, WorktreeRow,
 };
 
 pub use task::{

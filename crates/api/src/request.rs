@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::ShortageRow;
+
 /// Opens a session. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenRequest {
@@ -184,6 +186,9 @@ pub struct DaemonInfo {
     /// How many agents run that Provost started, also for sessions that are over.
     #[serde(default)]
     pub running_agents: usize,
+    /// What the machine is short of. What needs it waits, and is tried again by itself.
+    #[serde(default)]
+    pub shortages: Vec<ShortageRow>,
     /// Names of environment variables that the daemon can pass to agents; values are never shown.
     pub environment: Vec<String>,
 }

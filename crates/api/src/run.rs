@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BudgetRow, CheckRow, RequestRow, UsageRow};
+use crate::{BudgetRow, CheckRow, RequestRow, ShortageRow, UsageRow};
 
 /// Opens a run. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +47,9 @@ pub struct RunRow {
     pub cause: Option<String>,
     /// Why it ended, in words.
     pub detail: Option<String>,
+    /// The resource that something owed waits for; left out where nothing waits. It is tried again by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage: Option<ShortageRow>,
     /// intake, triage, plan, plan_review, tasks, work, task_review, final_review or land.
     pub stage: String,
     /// Counts how often the run was begun and resumed.

@@ -74,6 +74,9 @@ pub struct SessionRow {
     /// What the agent says of its tries to reach its model; left out while it does not try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<String>,
+    /// The resource that something owed waits for; left out where nothing waits. It is tried again by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage: Option<ShortageRow>,
     /// The command that shows where an agent runs that somebody else started; left out where its pane is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<String>,
@@ -103,6 +106,26 @@ pub struct SessionRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_at: Option<i64>,
     pub sealed_at: Option<i64>,
+}
+
+/// A resource that the machine is short of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShortageRow {
+    /// `threads`, `descriptors`, `memory`, `disk_space`, `inodes`, `writable_disk` or `directory`.
+    pub resource: String,
+    pub detail: String,
+    /// What waits for it; left out in a list of all shortages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// Since when, in milliseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<i64>,
+    /// How many tries met the shortage.
+    #[serde(default)]
+    pub tries: u32,
+    /// How many sessions, runs and tasks wait for it, in a list of all shortages.
+    #[serde(default)]
+    pub waiting: u32,
 }
 
 /// How a process ended.

@@ -50,10 +50,12 @@ pub enum Bug {
     UndeliveredNotTold,
     OutlivedGitIgnored,
     LeftWhileLanding,
+    ShortageFailsLaunch,
+    ShortageNeverRetried,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 43] = [
+    pub const ALL: [Bug; 45] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -97,6 +99,8 @@ impl Bug {
         Bug::UndeliveredNotTold,
         Bug::OutlivedGitIgnored,
         Bug::LeftWhileLanding,
+        Bug::ShortageFailsLaunch,
+        Bug::ShortageNeverRetried,
     ];
 }
 

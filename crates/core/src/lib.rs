@@ -34,6 +34,7 @@ pub mod request;
 pub mod result;
 pub mod run;
 pub mod session;
+pub mod shortage;
 pub mod task;
 pub mod text;
 pub mod time;

@@ -470,7 +470,8 @@ impl Turn<'_> {
             | Due::Proof
             | Due::Reaction
             | Due::Compaction
-            | Due::OwnTurn => Command::Tick,
+            | Due::OwnTurn
+            | Due::Retry => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.
         drop(self.command(id, &command, "provost"));
@@ -479,6 +480,11 @@ impl Turn<'_> {
     /// Gives a session as it would be after the decisions so far.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
         self.drafts.get(&id).map(|draft| &draft.session).or_else(|| self.board.session(id))
+    }
+
+    /// Returns the sessions that the decisions so far would change.
+    pub fn changed(&self) -> impl Iterator<Item = &Session> {
+        self.drafts.values().filter(|draft| !draft.events.is_empty()).map(|draft| &draft.session)
     }
 
     /// Remembers a reply under the key that its command carried.

@@ -3,7 +3,7 @@
 use provost_api::{
     BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, LaunchRow,
     LimitedRow, MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow,
-    SubjectRow, UsageRow, WhyFact, WorktreeRow,
+    ShortageRow, SubjectRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
     lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, StopCause, Verification},
@@ -12,6 +12,7 @@ use provost_core::{
         Claim, ClaimSource, End, EndedBy, Fact, FactKind, Glimpse, Launch, LaunchPhase, Limited,
         Message, MessageFate, MessageKind, Pane, Said, Seen, Session, StopStep, Work, WorkState,
     },
+    shortage::{EffectWait, Shortage},
     task::Communication,
     text::shell_word,
     time::Moment,
@@ -102,6 +103,7 @@ pub fn row(session: &Session) -> SessionRow {
             because: clip(&resolution.because),
             at: resolution.at.wall_ms,
         }),
+        shortage: session.short_of().map(waiting),
         reason: reason(session, judged.cause),
         worktree: worktree(session),
         opened_at: session.opened.wall_ms,
@@ -570,7 +572,11 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     // A crash is a reason of its own, whatever the checks found besides.
     let refuted = || refuted(session).filter(|_| cause != Some(Cause::Crash));
     let answer = || waiting_answer(session).filter(|_| !attempt.is_sealed());
-    let held = decided.or_else(refuted).or_else(|| no_room(session)).or_else(answer);
+    let held = decided
+        .or_else(refuted)
+        .or_else(|| short_of(session))
+        .or_else(|| no_room(session))
+        .or_else(answer);
     held.or(asked).as_deref().map(clip)
 }
 
@@ -580,6 +586,35 @@ fn waiting_answer(session: &Session) -> Option<String> {
     let request = message.request.map(|request| format!("q{} ", request.no)).unwrap_or_default();
     let why = waits(session, message).unwrap_or_else(|| "it is being typed".to_owned());
     Some(format!("the answer to {request}waits: {why}"))
+}
+
+/// Shows what an effect waits for.
+fn waiting(wait: &EffectWait) -> ShortageRow {
+    ShortageRow {
+        effect: Some(wait.effect.clone()),
+        since: Some(wait.since.wall_ms),
+        tries: wait.tries,
+        ..shortage(&wait.shortage)
+    }
+}
+
+pub(crate) fn shortage(shortage: &Shortage) -> ShortageRow {
+    ShortageRow {
+        resource: shortage.resource.as_str().to_owned(),
+        detail: clip(&shortage.detail),
+        effect: None,
+        since: None,
+        tries: 0,
+        waiting: 0,
+    }
+}
+
+/// Says what an effect waits for.
+fn short_of(session: &Session) -> Option<String> {
+    let EffectWait { shortage, tries, .. } = session.short_of()?;
+    let tries = if *tries == 1 { "1 try".to_owned() } else { format!("{tries} tries") };
+    let name = shortage.resource.name();
+    Some(format!("waiting for {name} after {tries}: {}", shortage.detail))
 }
 
 /// Says what holds the agent back that only room on a disk can help.

@@ -80,6 +80,7 @@ pub fn row(run: &Run) -> RunRow {
         sealed: outcome.is_some(),
         cause: cause(run),
         detail: detail(run),
+        shortage: None,
         stage: run.stage.word().to_owned(),
         leg: leg.no,
         sessions: newest(&run.sessions).map(session).collect(),

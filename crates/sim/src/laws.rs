@@ -11,9 +11,10 @@ use provost_core::{
     limits::{MAX_REFUSALS, RUN_SETTLE_MS},
     request::{Fate, Request},
     session::{
-        Act, Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, Launch, LaunchPhase, Message,
-        MessageFate, MessageKind, Record, Said, Session, StopStep, StopWhy, TurnEnd, Way,
+        Act, Attempt, Cursor, Due, Effect, Event, HookEnd, HookEvent, HookKey, Launch, LaunchPhase,
+        Message, MessageFate, MessageKind, Record, Said, Session, StopStep, StopWhy, TurnEnd, Way,
     },
+    shortage::Shortage,
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Verdict},
 };
@@ -70,6 +71,7 @@ impl Watch {
         messages_settle_once(before, event, after)?;
         bounds_hold(after)?;
         turn_errors_are_claims(before, event, after)?;
+        shortages_fail_nothing(before, event)?;
         self.requests_settle_once(after)?;
         self.hooks_fire_once(before, event, after)?;
         self.stops_go_in_order(before, at, event, after)?;
@@ -598,6 +600,40 @@ fn bounds_hold(after: &Session) -> Result<(), Broken> {
         attempt.verifying.moved
     );
     Ok(())
+}
+
+/// What was not done for lack of a resource has not failed, and what waits for one is not done meanwhile.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other event says that something failed")]
+fn shortages_fail_nothing(before: &Session, event: &Event) -> Result<(), Broken> {
+    let reason = match event {
+        Event::WorkFailed(e) => Some(&e.reason),
+        Event::LaunchFailed(e) => Some(&e.reason),
+        Event::SnapshotFailed(e) => Some(&e.reason),
+        Event::SetupFinished(e) => e.failure.as_ref(),
+        Event::HookFinished(e) => match &e.end {
+            HookEnd::NotStarted(why) | HookEnd::Uncertain(why) => Some(why),
+            _ => None,
+        },
+        Event::CheckFinished(e) => match &e.receipt.end {
+            CheckEnd::Unfinished(why) => Some(why),
+            _ => None,
+        },
+        Event::EffectShort(e) => {
+            let owed = before.effects().iter().any(|effect| effect.key() == e.effect);
+            law!(owed, "{} waits, and is not to be done", e.effect);
+            None
+        }
+        Event::EffectRetried(e) => {
+            let done = before.effects().iter().any(|effect| effect.key() == e.effect);
+            law!(!done, "{} is tried again while it is being done", e.effect);
+            None
+        }
+        _ => None,
+    };
+    match reason.filter(|reason| Shortage::from_text(reason).is_some()) {
+        Some(reason) => Err(format!("something failed for lack of a resource: {reason}")),
+        None => Ok(()),
+    }
 }
 
 fn turn_errors_are_claims(before: &Session, event: &Event, after: &Session) -> Result<(), Broken> {

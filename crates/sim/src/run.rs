@@ -7,6 +7,7 @@ mod of_runs;
 mod of_standing;
 mod of_tasks;
 mod report;
+mod shortages;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -57,6 +58,8 @@ pub struct Faults {
     pub deaths: bool,
     /// People cancel, stop, resolve, send, answer and report.
     pub people: bool,
+    /// The machine runs out of something that effects need, and has it again later.
+    pub shortages: bool,
 }
 
 impl Faults {
@@ -69,6 +72,7 @@ impl Faults {
         blindness: true,
         deaths: true,
         people: true,
+        shortages: true,
     };
 
     /// A story whose end is certain, told without any fault.
@@ -80,11 +84,15 @@ impl Faults {
         blindness: false,
         deaths: false,
         people: false,
+        shortages: false,
     };
 
     /// The same story, told by an engine that dies again and again.
     pub const CRASHES: Faults =
         Faults { crashes: true, unwritten: true, repeats: true, ..Faults::NONE };
+
+    /// The same story, on a machine that is short of something again and again.
+    pub const SHORTAGES: Faults = Faults { shortages: true, ..Faults::NONE };
 }
 
 /// Tells the story of a seed and judges it.
@@ -128,6 +136,8 @@ struct Sim {
     dies_at: Option<(u64, CrashPoint)>,
     steps: u64,
     deaths: u64,
+    /// How often the machine ran out of something.
+    shortages: u64,
     /// How often something new was seen of the pull request.
     looks: u32,
     /// What was told of runs and of tasks before, and may be told once more, late.
@@ -205,6 +215,7 @@ impl Sim {
             dies_at: None,
             steps: 0,
             deaths: 0,
+            shortages: 0,
             looks: 0,
             told_of_runs: Vec::new(),
             receipts: Vec::new(),
@@ -419,6 +430,13 @@ impl Sim {
     fn carry_out(&mut self, key: &Key) -> Result<(), Broken> {
         let Some(Task::Other(effect)) = self.engine.tasks.get(key).cloned() else { return Ok(()) };
         let Some(session) = self.engine.board.session(key.0).cloned() else { return Ok(()) };
+        if let Some(shortage) = self.short_for(key, &effect) {
+            let (effect, tries) = (key.1.clone(), session.tries_of(&key.1));
+            self.engine.tasks.remove(key);
+            let told = Input::Told(key.0, Command::EffectShort { effect, tries, shortage });
+            self.engine.told.entry(Source::Effect(key.clone())).or_default().push_back(told);
+            return Ok(());
+        }
         let result = match &effect {
             Effect::PrepareWork { .. } => Some(self.prepare(&session)),
             Effect::RunSetup { attempt } => self.set_up(key, *attempt)?,
@@ -786,6 +804,7 @@ impl Sim {
     }
 
     fn misfortune(&mut self) -> Result<(), Broken> {
+        self.run_short();
         if self.faults.crashes
             && self.crashes < MAX_CRASHES
             && self.rng.permille(if self.faults.calm { 15 } else { 4 })

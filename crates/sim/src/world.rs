@@ -126,6 +126,8 @@ pub(crate) struct World {
     pub(crate) ran: BTreeMap<(SessionId, String), Ran>,
     pub(crate) places: BTreeMap<SessionId, Place>,
     pub(crate) repo: Repo,
+    /// Nothing new can be begun before this moment, for lack of room.
+    pub(crate) short_until: u64,
     /// Every agent starts, does what it is told in one turn, and says so.
     pub(crate) obedient: bool,
     steps: u64,
@@ -143,6 +145,7 @@ impl World {
             ran: BTreeMap::new(),
             places: BTreeMap::new(),
             repo: Repo::new(seed),
+            short_until: 0,
             obedient: false,
             steps: 0,
         }

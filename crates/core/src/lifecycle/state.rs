@@ -126,6 +126,7 @@ words!(
         RecordForged = "record_forged",
         ReportsRefused = "reports_refused",
         Starting = "starting",
+        Shortage = "shortage",
     }
 );
 

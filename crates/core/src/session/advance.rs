@@ -25,11 +25,12 @@ impl Session {
     pub fn advance(&self, now: Moment) -> Option<Event> {
         if self.attempt().is_sealed() {
             let over = self.after_the_seal().or_else(|| self.give_up_the_compaction(now));
-            return over.or_else(|| self.escalate(now));
+            return over.or_else(|| self.retry_if_due(now)).or_else(|| self.escalate(now));
         }
         self.give_up_the_start()
             .or_else(|| self.give_up_the_process())
             .or_else(|| self.run_out_of_budget())
+            .or_else(|| self.retry_if_due(now))
             .or_else(|| self.owe_launch())
             .or_else(|| self.relaunch())
             .or_else(|| self.rule_by_policy())
@@ -78,6 +79,7 @@ impl Session {
             .filter(|_| !sealed)
             .flatten()
             .chain(self.escalation_deadline())
+            .chain(self.retry_deadline())
             .chain(self.compaction_deadline().filter(|_| sealed))
             .min_by_key(|(at, _)| *at)
     }

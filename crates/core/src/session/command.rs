@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     attempt::Standing,
+    effect::EffectKey,
     hook::{HookEnd, HookKey},
     launch::{Cursor, End, EndedBy, Identity, TurnEnd},
     pane::PaneSight,
@@ -17,6 +18,7 @@ use crate::{
     limits::{MAX_REPORT_BYTES, MAX_REPORTS},
     request::{Asked, Misfit, Reply},
     result::Structured,
+    shortage::Shortage,
     task,
     verdict::{Caveats, Receipt, Snapshot},
 };
@@ -310,6 +312,13 @@ pub enum Command {
     HookFinished {
         key: HookKey,
         end: HookEnd,
+    },
+    /// Nothing was done of an effect, for lack of a resource. `tries` counts the tries before this one that met a
+    /// shortage, so that a late answer is known as one.
+    EffectShort {
+        effect: EffectKey,
+        tries: u32,
+        shortage: Shortage,
     },
     MessageLost {
         key: String,

@@ -114,6 +114,9 @@ impl Session {
                 let owed = self.hooks.iter().any(|hook| hook.key == *key);
                 if_new(owed, HookFinished { key: *key, end: end.clone() })
             }
+            Command::EffectShort { effect, tries, shortage } => {
+                self.decide_short(effect, *tries, shortage)
+            }
             Command::MessageLost { key, reason } => self.lose_message(key, reason),
             Command::Silence { launch, heard_ms } => self.silence(*launch, *heard_ms, now),
             Command::Tick => Ok(vec![]),

@@ -66,6 +66,8 @@ pub enum Due {
     Compaction,
     Reaction,
     OwnTurn,
+    /// An effect that met a shortage is tried again.
+    Retry,
 }
 
 impl Due {
@@ -83,6 +85,7 @@ impl Due {
             Due::Compaction => "compaction",
             Due::Reaction => "reaction",
             Due::OwnTurn => "own_turn",
+            Due::Retry => "retry",
         }
     }
 }
@@ -109,9 +112,34 @@ impl Effect {
     }
 }
 
+impl Effect {
+    /// Whether a shortage makes it wait. The others are tried again by whoever carries them out.
+    pub(super) fn may_wait(&self) -> bool {
+        match self {
+            Effect::PrepareWork { .. }
+            | Effect::RunSetup { .. }
+            | Effect::StartLaunch(_)
+            | Effect::TakeSnapshot { .. }
+            | Effect::RunCheck { .. }
+            | Effect::RunHook(_) => true,
+            Effect::Follow(_)
+            | Effect::StopLaunch(..)
+            | Effect::Deliver { .. }
+            | Effect::PressAgain { .. } => false,
+        }
+    }
+}
+
 impl Session {
-    /// Gives all that is owed now.
+    /// Gives all that is to be done now: what is owed, and does not wait for a resource.
     pub fn effects(&self) -> Vec<Effect> {
+        let mut owed = self.owed();
+        owed.retain(|effect| !self.is_waiting(effect));
+        owed
+    }
+
+    /// Returns all that is owed, also what waits for a resource.
+    pub(super) fn owed(&self) -> Vec<Effect> {
         let mut owed = Vec::new();
         if self.is_foreign() {
             return owed;

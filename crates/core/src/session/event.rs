@@ -20,6 +20,7 @@ use crate::{
     lifecycle::{Cause, ClaimKind, State, StopCause},
     request::{Asked, Fate, Reply},
     result::Structured,
+    shortage::Shortage,
     verdict::{Caveats, Receipt, Snapshot},
 };
 
@@ -92,6 +93,10 @@ events! {
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
     /// A record of an effect that Provost had not started was moved aside, and the effect ran.
     RecordForged = "record.forged", 1 { effect: String, moved_to: String }
+    /// An effect met a shortage and waits: nothing was done of it.
+    EffectShort = "effect.short", 1 { effect: String, shortage: Shortage }
+    /// The effect is tried again.
+    EffectRetried = "effect.retried", 1 { effect: String }
     /// The launch has used up its budget of reports; further ones are refused.
     ReportsRefused = "reports.refused", 1 { launch: LaunchId, reports: u32, bytes: u64 }
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }

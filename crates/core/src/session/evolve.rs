@@ -68,6 +68,7 @@ impl Session {
             warnings: Vec::new(),
             facts: Vec::new(),
             forged_records: 0,
+            short: Vec::new(),
             store_removed: false,
             output_limit,
             imported: false,
@@ -99,6 +100,7 @@ impl Session {
         self.apply(at, event);
         self.end_the_wait(was_blocked, at);
         self.after(at);
+        self.forget_waits();
     }
 
     fn apply(&mut self, at: Moment, event: &Event) {
@@ -223,6 +225,8 @@ impl Session {
             | Event::AttemptResolved(_)
             | Event::AttemptSealed(_) => self.apply_attempt(at, event),
             Event::HookFinished(e) => self.end_hook(e),
+            Event::EffectShort(e) => self.wait_for_room(e, at),
+            Event::EffectRetried(e) => self.retry(e),
             Event::ReactionDone(e) => self.carry_out(e, at),
             Event::AgentReplaced(e) => self.take_over(&e.from),
         }

@@ -229,6 +229,7 @@ impl Session {
         note(self.forged_records > 0, Flag::RecordForged);
         note(self.is_starting(), Flag::Starting);
         note(self.awaits_user(), Flag::Interrupted);
+        note(!self.short.is_empty(), Flag::Shortage);
         note(self.spec.adopted.is_some(), Flag::Adopted);
         if let Some(launch) = self.current_launch() {
             let gone = launch.gone;

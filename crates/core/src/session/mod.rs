@@ -25,6 +25,7 @@ mod pane;
 mod reach;
 mod react;
 mod relaunch;
+mod shortage;
 mod spec;
 mod state;
 mod typing;
@@ -46,18 +47,19 @@ pub(crate) use elsewhere::forgone;
 pub use event::{
     AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
     AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, ContextCompacted,
-    ContextKept, ContextTold, Event, FactTold, GoalChanged, HookFinished, LaunchAdopted,
-    LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
-    MessageDelivered, MessageLost, MessageQueued, MessageRefused, MessageTyped, MessageUnproved,
-    OutputAtLimit, OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PaneSeen,
-    PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved,
-    ProgressTold, ReactionDone, RecordForged, ReportsRefused, RequestContradicted, RequestOpened,
-    RequestRuled, RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionDismissed,
-    SessionOpened, SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed, SnapshotTaken,
-    StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused,
-    StreamRetrying, StreamSettled, StreamSilent, StreamUnreachable, TaskAssigned, ThreadLeft,
-    ThreadMoved, ToolAnswered, ToolCalled, TreeGone, TurnEnded, TurnMissing, TurnStarted,
-    UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
+    ContextKept, ContextTold, EffectRetried, EffectShort, Event, FactTold, GoalChanged,
+    HookFinished, LaunchAdopted, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted,
+    LimitLifted, LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued,
+    MessageRefused, MessageTyped, MessageUnproved, OutputAtLimit, OutputFlows, OutputLost,
+    OutputNoRoom, OutputOversized, PaneSeen, PeopleAttached, ProcessEnded, ProcessSeen,
+    ProcessSuspended, ProcessUnknown, ProcessUnobserved, ProgressTold, ReactionDone, RecordForged,
+    ReportsRefused, RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked,
+    ResultTold, ReworkSent, SessionDismissed, SessionOpened, SetupFinished, SignalHinted,
+    SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved,
+    StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled,
+    StreamSilent, StreamUnreachable, TaskAssigned, ThreadLeft, ThreadMoved, ToolAnswered,
+    ToolCalled, TreeGone, TurnEnded, TurnMissing, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
+    WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{

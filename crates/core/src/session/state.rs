@@ -18,6 +18,7 @@ use super::{
 use crate::{
     ids::{LaunchId, RequestId, SessionId, TreeId},
     request::{Reply, Request},
+    shortage::EffectWait,
     time::Moment,
     verdict::Snapshot,
 };
@@ -261,6 +262,9 @@ pub struct Session {
     /// How many records of effects were found that Provost had not made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forged_records: u32,
+    /// Effects that met a shortage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub short: Vec<EffectWait>,
     /// Whether what the agent's own program kept is gone.
     #[serde(default)]
     pub store_removed: bool,
@@ -340,6 +344,6 @@ impl Session {
     /// Says whether nothing is owed, running or expected any more: the stream may be put away.
     pub fn is_closed(&self) -> bool {
         // Every launch that may live, or may still be heard of, is owed something.
-        self.attempt().is_sealed() && self.effects().is_empty()
+        self.attempt().is_sealed() && self.owed().is_empty()
     }
 }

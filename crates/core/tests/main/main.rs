@@ -35,6 +35,7 @@ mod rng;
 mod runs;
 mod secrets;
 mod sessions;
+mod shortages;
 mod shown;
 mod speech;
 mod stories;

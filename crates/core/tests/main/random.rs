@@ -10,6 +10,7 @@ use provost_core::{
         Hinted, HookEnd, Identity, Input, On, PaneSight, Progress, Reaction, Record, Recorded,
         Reporter, Resolve, SendMode, Session, Signal, Spec, Testimony, TurnEnd, Usage, Way,
     },
+    shortage::{Resource, Shortage},
     verdict::{CheckEnd, EmptyDiff},
 };
 
@@ -99,7 +100,14 @@ pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> Command {
 
 fn about_work(session: &Session, rng: &mut Rng) -> Command {
     let reason = "no room".to_owned();
-    match rng.below(9) {
+    match rng.below(10) {
+        9 => {
+            let owed = session.effects();
+            let effect = if owed.is_empty() { "work".to_owned() } else { rng.pick(&owed).key() };
+            let tries = session.tries_of(&effect);
+            let shortage = Shortage::new(Resource::DiskSpace, reason);
+            Command::EffectShort { effect, tries, shortage }
+        }
         0 => Command::WorkFailed { reason },
         8 => Command::StoreRemoved,
         1 => Command::WorkRemoved,

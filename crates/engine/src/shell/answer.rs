@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use provost_api::{ApiError, Code, CommunicationRow, RunRow};
+use provost_api::{ApiError, Code, CommunicationRow, RunRow, SessionRow};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
@@ -62,8 +62,14 @@ impl Owner {
                     "ledger_loss": loss,
                     "off_board": off_board,
                     "unreadable": self.unreadable,
+                    "shortages": self.shortages(),
                 })
                 .to_string())
+            }
+            Ask::Overlay => {
+                let rows: Vec<SessionRow> =
+                    self.preview.values().map(|session| self.previewed_row(session)).collect();
+                Ok(json!({"rows": rows, "shortages": self.shortages()}).to_string())
             }
             Ask::Archive { before_wall_ms, apply } => self.archive(*before_wall_ms, *apply),
             Ask::RunRow { run } => {
@@ -99,7 +105,10 @@ impl Owner {
 
     /// Shows a session with what is only known while somebody listens: when something was heard of it.
     fn looked_at(&self, session: &Session) -> String {
-        let mut row = card::row(session);
+        let mut row = match self.preview.get(&session.id) {
+            Some(session) => self.previewed_row(session),
+            None => card::row(session),
+        };
         let live = session.current_launch().filter(|_| !row.sealed);
         row.heard_at = live.map(|launch| self.heard_at(launch));
         row.communication = self.as_member(session.id).or(row.communication);
@@ -174,7 +183,8 @@ impl Owner {
     }
 
     fn live_row(&self, run: &Run) -> RunRow {
-        run_card::live(run, |id| self.board.session(id))
+        let shortage = self.waits.of_run(run.id).map(|shortage| card::shortage(&shortage));
+        RunRow { shortage, ..run_card::live(run, |id| self.board.session(id)) }
     }
 
     /// Gives the row of a run that the board holds, by the card that the ledger keeps of it.
@@ -217,12 +227,14 @@ impl Owner {
         }
         let session = self.board.session(id).ok_or_else(|| self.missing(named))?;
         let now = self.clock.now().mono_ms;
-        let (facts, rule) = card::why(session, now);
+        let (facts, rule) = card::why(self.preview.get(&id).unwrap_or(session), now);
         let next = session
             .deadline()
             .map(|(at, due)| format!("{} in {} ms", due.word(), at.saturating_sub(now)));
+        let row =
+            self.preview.get(&id).map_or_else(|| card::row(session), |s| self.previewed_row(s));
         let reply = json!({
-            "ok": true, "session": card::row(session), "facts": facts, "rule": rule, "next_deadline": next,
+            "ok": true, "session": row, "facts": facts, "rule": rule, "next_deadline": next,
         });
         if loaded {
             self.board.let_go(id);
@@ -238,12 +250,16 @@ impl Owner {
                 if !std::mem::take(&mut first) {
                     text.push(',');
                 }
-                text.push_str(card);
+                match self.previewed_card(card) {
+                    Some(newer) => text.push_str(&newer),
+                    None => text.push_str(card),
+                }
                 ControlFlow::Continue(())
             })
             .map_err(|why| unread(&why))?;
         let runs = self.runs(listing)?.0.join(",");
-        text.push_str(&format!("],\"runs\":[{runs}],\"more\":{more}}}"));
+        let shortages = json!(self.shortages());
+        text.push_str(&format!("],\"runs\":[{runs}],\"shortages\":{shortages},\"more\":{more}}}"));
         Ok(text)
     }
 
@@ -304,6 +320,7 @@ impl Owner {
             | Ask::List(_)
             | Ask::Live
             | Ask::Status { .. }
+            | Ask::Overlay
             | Ask::Archive { .. } => None,
         }
     }
@@ -534,6 +551,15 @@ pub(super) fn lossy(loss: &Loss) -> ApiError {
 
 pub(super) fn unwritten(why: &AppendError) -> ApiError {
     let message = format!("nothing was changed, for the ledger could not be written: {why}");
+    ApiError::new(Code::Storage, message).next("provost doctor")
+}
+
+/// What an agent is told whose report waits in memory.
+pub(super) fn kept(why: &AppendError) -> ApiError {
+    let message = format!(
+        "the report is not recorded yet, for the ledger could not be written: {why}; the daemon keeps it in memory and \
+         records it when there is room, unless it ends first"
+    );
     ApiError::new(Code::Storage, message).next("provost doctor")
 }
 

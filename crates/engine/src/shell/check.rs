@@ -14,6 +14,7 @@ use provost_core::{
     ids::{CommitId, SessionId, TreeId},
     limits::MAX_LEFT_OUT,
     session::{Session, Spec, Work, WorkState},
+    shortage::Shortage,
     trust::held_patterns,
     verdict::{CheckEnd, Overlay, Receipt, Snapshot},
 };
@@ -98,7 +99,8 @@ impl Place {
     fn check_out(&self, git: &Git, job: &CheckJob, snapshot: &Snapshot) -> Result<bool, Failure> {
         let commit = Oid::new(&snapshot.commit.0)?;
         let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
-        let made = checkout_detached(git, &self.project, &self.pool, &self.name, &commit, &keep)?;
+        let made = checkout_detached(git, &self.project, &self.pool, &self.name, &commit, &keep)
+            .inspect_err(|why| remove_partial(&self.slot.path, &chain(why)))?;
         if made.tree.to_string() != snapshot.tree.0 {
             return Err("the checkout is not of the tree that was committed".into());
         }
@@ -367,6 +369,14 @@ impl Slots {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.taken.lock().expect("no holder of the lock panics").remove(&self.path);
+    }
+}
+
+/// Removes a checkout that was not finished for lack of room, so that it does not take the last of it.
+fn remove_partial(checkout: &Path, why: &str) {
+    if Shortage::from_text(why).is_some() {
+        // What stays is removed by the next try.
+        std::fs::remove_dir_all(checkout).ok();
     }
 }
 

@@ -3,11 +3,15 @@
 //! All of them go through [`Effects::run`]. A result counts only if Provost recorded the start before, and a holder
 //! that was started for it left the record.
 
-use std::{fmt, io, path::PathBuf};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
 
 use provost_core::{
     ids::{LaunchId, RunId, SessionId},
     run, session,
+    shortage::Shortage,
 };
 use provost_holder::{End, EndedBy, ExitRecord, HoldSpec, Looked};
 use tokio::sync::watch;
@@ -113,8 +117,30 @@ impl Effects {
             return Ok(Ran { finished: Finished::Uncertain(why), dir });
         }
         let spec = HoldSpec { key: record.directory(), ..spec };
-        let finished = self.holders.run(&dir, spec, &record, cancel).await?;
-        Ok(Ran { finished, dir })
+        match self.holders.run(&dir, spec, &record, cancel).await {
+            Ok(Finished::Ended { exit: ExitRecord { end: End::NotStarted { error }, .. } })
+                if Shortage::from_text(&error).is_some() =>
+            {
+                self.free(&dir).await?;
+                Err(Error::Start(error))
+            }
+            Err(why @ Error::Start(_)) if why.is_shortage() => {
+                self.free(&dir).await?;
+                Err(why)
+            }
+            finished => Ok(Ran { finished: finished?, dir }),
+        }
+    }
+
+    /// Removes the directory of a command that was not started for lack of a resource, so that the next try has it.
+    async fn free(&self, dir: &Path) -> Result<(), Error> {
+        held::none_left(&self.holders.traces(dir), SURVIVOR_GRACE).await?;
+        let dir = dir.to_owned();
+        let removed = held::blocking(move || match std::fs::remove_dir_all(&dir) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+            Ok(()) | Err(_) => Ok(()),
+        });
+        removed.await.map_err(|why| Error::Record(why.to_string()))
     }
 
     /// Waits for the end of a command that was started, and starts none.

@@ -1,7 +1,7 @@
 //! Carries out what is owed, each effect once, and tells the owner what came of it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -9,15 +9,15 @@ use std::{
 
 use provost_core::{
     ids::{LaunchId, RunId, SessionId, StandingId},
-    request::Reply,
     run::{self, Run},
     session::{
-        self, Command, Driver, Effect, EffectKey, Identity, LaunchPhase, Message, MessageKind,
-        Session, StopStep, WorkState, again,
+        Command, Driver, Effect, EffectKey, Identity, LaunchPhase, MessageKind, Session, StopStep,
+        WorkState, again,
     },
+    shortage::{Shortage, retry_after_ms},
     task::{self, Task},
 };
-use provost_drivers::{Answer, Saying};
+use provost_drivers::Saying;
 use provost_git::Git;
 use provost_holder::{
     End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, Tty, client,
@@ -26,7 +26,7 @@ use provost_holder::{
 };
 use tokio::{
     sync::{mpsc, watch},
-    task::JoinSet,
+    task::{Id, JoinSet},
 };
 
 use super::{
@@ -44,15 +44,15 @@ use super::{
     hook::HookJob,
     panes::{Hub, Panes, Typing, Typist},
     run_effect::Carrier,
+    saying::{said, typed},
     secrets::Secrets,
+    shortage::{self, Waits},
+    starting::{NotLaunched, Starting, adopt, short},
     task_effect,
     watch::{Adopted, Moves, RolloutWatch, Wanted},
     work,
 };
 use crate::stream::Subject;
-
-/// With less room than this on the disk nothing is launched.
-const FREE_DISK: u64 = 16 << 20;
 
 /// How large a terminal is until somebody sits down at it.
 pub(super) const TERMINAL_SIZE: Tty = Tty { columns: 120, rows: 40 };
@@ -87,6 +87,8 @@ pub struct World {
     /// Read by whatever lands in a checkout of this machine. A daemon that is about to leave takes it for writing: it
     /// waits for what is landing, and nothing more begins to.
     pub checkouts: Arc<tokio::sync::RwLock<()>>,
+    /// What runs and tasks wait for.
+    pub waits: Waits,
 }
 
 impl World {
@@ -145,13 +147,23 @@ pub(crate) enum Dispatch {
 
 type Key = (Subject, EffectKey);
 
-/// Carries out effects, each in a task of its own.
+/// Carries out effects, each in a task of its own. A task that panics is begun again.
 pub struct Executor {
     context: Context,
-    running: BTreeMap<Key, watch::Sender<bool>>,
+    running: BTreeMap<Key, Running>,
+    /// The effect of each task.
+    effects: HashMap<Id, Key>,
+    /// How often each effect panicked since it was owed.
+    panics: BTreeMap<Key, u32>,
     /// Taken when it runs.
     hub: Option<Hub>,
-    tasks: JoinSet<Option<Key>>,
+    tasks: JoinSet<()>,
+}
+
+/// A task that carries out an effect.
+struct Running {
+    id: Id,
+    cancel: watch::Sender<bool>,
 }
 
 /// What every task has at hand.
@@ -165,6 +177,8 @@ struct Context {
     git_calls: GitCalls,
     checks: CheckRunner,
     panes: Panes,
+    /// The launches that are being started.
+    starting: Starting,
     /// What was owed before this moment was owed to an earlier daemon.
     since_ms: u64,
 }
@@ -183,23 +197,37 @@ impl Executor {
         };
         let since_ms = clock.now().mono_ms;
         let (panes, hub) = Panes::new();
-        let context =
-            Context { world, teller, handle, clock, effects, git_calls, checks, panes, since_ms };
-        Executor { context, running: BTreeMap::new(), hub: Some(hub), tasks: JoinSet::new() }
+        let starting = Starting::default();
+        let context = Context {
+            world,
+            teller,
+            handle,
+            clock,
+            effects,
+            git_calls,
+            checks,
+            panes,
+            starting,
+            since_ms,
+        };
+        Executor {
+            context,
+            running: BTreeMap::new(),
+            effects: HashMap::new(),
+            panics: BTreeMap::new(),
+            hub: Some(hub),
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Takes orders until the owner is gone.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Dispatch>) {
         if let Some(hub) = self.hub.take() {
-            self.tasks.spawn(async move {
-                hub.run().await;
-                None
-            });
+            self.tasks.spawn(hub.run());
         }
         let context = self.context.clone();
         self.tasks.spawn(async move {
             drop_box::empty(&context.world, &context.handle, None).await;
-            None
         });
         loop {
             tokio::select! {
@@ -220,8 +248,10 @@ impl Executor {
                     }
                     None => return,
                 },
-                // A panic is in the log by itself; what it left undone is owed again after a restart.
-                Some(Ok(Some(key))) = self.tasks.join_next() => drop(self.running.remove(&key)),
+                Some(ended) = self.tasks.join_next_with_id() => match ended {
+                    Ok((id, ())) => drop(self.ended(id)),
+                    Err(why) => self.restart(why.id()),
+                },
             }
         }
     }
@@ -231,66 +261,121 @@ impl Executor {
         if let Effect::RunCheck { .. } = effect {
             self.context.checks.claim_running(session.id, &key.1);
         }
-        let (sender, cancel) = watch::channel(false);
-        self.running.insert(key.clone(), sender);
         let context = self.context.clone();
-        self.tasks.spawn(async move {
+        self.run_task(key, |cancel| async move {
             if let Effect::Follow(launch) = effect {
                 Box::pin(context.follow(session, launch, cancel)).await;
             } else {
                 context.carry_out(&session, effect, cancel).await;
             }
-            Some(key)
         });
     }
 
     fn start_run(&mut self, run: Arc<Run>, effect: run::Effect) {
         let key = (Subject::Run(run.id), effect.key());
-        let (sender, cancel) = watch::channel(false);
-        self.running.insert(key.clone(), sender);
         let context = self.context.clone();
-        self.tasks.spawn(async move {
+        self.run_task(key, |mut cancel| async move {
             let carrier = Carrier {
                 world: &context.world,
                 effects: &context.effects,
                 git_calls: &context.git_calls,
             };
-            let told = carrier.carry_out(&run, effect, cancel).await;
+            let mut wait = context.world.waits.of(Subject::Run(run.id), effect.key());
+            let told = loop {
+                let told = carrier.carry_out(&run, effect.clone(), cancel.clone()).await;
+                let Some(shortage) = shortage::in_run(&told) else { break told };
+                if !wait.pause(context.refined(shortage), &mut cancel).await {
+                    return;
+                }
+            };
             context.teller.tell_run(run.id, told).await;
-            Some(key)
         });
     }
 
     fn start_task(&mut self, task: Arc<Task>, worker: Option<Arc<Session>>, effect: task::Effect) {
         let key = (Subject::Task(task.id), effect.key());
-        let (sender, cancel) = watch::channel(false);
-        self.running.insert(key.clone(), sender);
         let context = self.context.clone();
-        self.tasks.spawn(async move {
+        self.run_task(key, |mut cancel| async move {
             let git = context.git_calls.settled().await;
             let checks = &context.checks;
-            let told = task_effect::carry_out(&git, checks, (&task, worker), effect, cancel).await;
+            let mut wait = context.world.waits.of(Subject::Task(task.id), effect.key());
+            let told = loop {
+                let (subject, wanted) = ((&*task, worker.clone()), cancel.clone());
+                let told =
+                    task_effect::carry_out(&git, checks, subject, effect.clone(), wanted).await;
+                let Some(shortage) = shortage::in_task(&told) else { break told };
+                if !wait.pause(context.refined(shortage), &mut cancel).await {
+                    return;
+                }
+            };
             context.teller.tell_task(task.id, told).await;
-            Some(key)
+        });
+    }
+
+    fn run_task<F>(&mut self, key: Key, work: impl FnOnce(watch::Receiver<bool>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, cancel) = watch::channel(false);
+        let id = self.tasks.spawn(work(cancel)).id();
+        self.effects.insert(id, key.clone());
+        self.running.insert(key, Running { id, cancel: sender });
+    }
+
+    /// Forgets a task that is over, and returns its effect.
+    fn ended(&mut self, id: Id) -> Option<Key> {
+        let key = self.effects.remove(&id)?;
+        // The same effect may have been begun anew.
+        if self.running.get(&key).is_some_and(|running| running.id == id) {
+            self.running.remove(&key);
+            self.panics.remove(&key);
+        }
+        Some(key)
+    }
+
+    /// Has the owner begin the effect of a task that panicked again, if it is still owed. The panic itself is in the log.
+    fn restart(&mut self, id: Id) {
+        let known = self.effects.get(&id).and_then(|key| self.panics.get(key)).copied();
+        let panics = known.unwrap_or(0).saturating_add(1);
+        let Some((subject, effect)) = self.ended(id) else { return };
+        self.panics.insert((subject, effect.clone()), panics);
+        let teller = self.context.teller.clone();
+        self.tasks.spawn(async move {
+            held::pause(Duration::from_millis(retry_after_ms(panics))).await;
+            teller.effect_lost(subject, effect).await;
         });
     }
 
     fn cancel(&mut self, key: &Key) {
-        if let Some(sender) = self.running.get(key) {
-            sender.send_replace(true);
+        if let Some(running) = self.running.get(key) {
+            running.cancel.send_replace(true);
         }
+        self.panics.remove(key);
     }
 }
 
 impl Context {
+    /// Tells a lack of inodes from a lack of blocks.
+    fn refined(&self, shortage: Shortage) -> Shortage {
+        shortage::refined(shortage, self.world.home.root())
+    }
+
     async fn carry_out(self, session: &Session, effect: Effect, cancel: watch::Receiver<bool>) {
         let told = match effect.clone() {
             Effect::PrepareWork { .. } => Some(self.prepare(session, effect.key()).await),
             Effect::RunSetup { attempt } => {
-                let failure = self.set_up(session, &effect, cancel).await;
-                Some(Command::SetupFinished { attempt, failure })
+                Some(match self.set_up(session, &effect, cancel).await {
+                    Ok(failure) => Command::SetupFinished { attempt, failure },
+                    Err(shortage) => short(session, &effect, shortage),
+                })
             }
-            Effect::StartLaunch(launch) => Some(self.launch(session, launch).await),
+            Effect::StartLaunch(launch) => {
+                let _start = self.starting.begin(launch);
+                if *cancel.borrow() {
+                    return;
+                }
+                Some(self.launch(session, launch).await)
+            }
             // Followed for long, and so apart: see `follow`.
             Effect::Follow(_) => None,
             Effect::StopLaunch(launch, step) => self.stop(session, launch, step, cancel).await,
@@ -333,7 +418,9 @@ impl Context {
             }
         };
         if let Some(command) = told {
-            self.teller.tell(session.id, command).await;
+            let met = shortage::in_session(&command);
+            let told = met.map_or(command, |met| short(session, &effect, self.refined(met)));
+            self.teller.tell(session.id, told).await;
         }
     }
 
@@ -422,7 +509,7 @@ impl Context {
         session: &Session,
         effect: &Effect,
         mut cancel: watch::Receiver<bool>,
-    ) -> Option<String> {
+    ) -> Result<Option<String>, Shortage> {
         let command = session.spec.setup.clone().unwrap_or_default();
         let argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), command.clone()];
         let spec = HoldSpec {
@@ -440,7 +527,10 @@ impl Context {
             Ok(Finished::Uncertain(why)) => Some(why),
             Err(why) => Some(chain(&why)),
         };
-        failure.map(|why| format!("the setup command `{command}` failed: {why}"))
+        if let Some(shortage) = failure.as_deref().and_then(Shortage::from_text) {
+            return Err(self.refined(shortage));
+        }
+        Ok(failure.map(|why| format!("the setup command `{command}` failed: {why}")))
     }
 
     async fn launch(&self, session: &Session, launch: LaunchId) -> Command {
@@ -449,17 +539,39 @@ impl Context {
         }
         match self.launched(session, launch).await {
             Ok((holder, child)) => Command::LaunchStarted { launch, holder, child },
-            Err(reason) => {
-                let traces = self.world.holders.traces(&self.world.home.launch(launch));
-                loop {
+            Err(NotLaunched { shortage: Some(shortage), begun: false, .. }) => {
+                short(session, &Effect::StartLaunch(launch), shortage)
+            }
+            Err(NotLaunched { reason, shortage, .. }) => {
+                let dir = self.world.home.launch(launch);
+                let traces = self.world.holders.traces(&dir);
+                let none_left = loop {
                     // What did not start as it should has not ended before nothing of it lives.
                     match held::none_left(&traces, SURVIVOR_GRACE).await {
-                        Ok(none_left) => return not_launched(launch, reason, &none_left),
+                        Ok(none_left) => break none_left,
                         Err(_) => held::pause(TRY_AGAIN).await,
                     }
+                };
+                match shortage.filter(|_| !none_left.ran()) {
+                    Some(shortage) => {
+                        // The next try makes it anew. What cannot be removed says the same then.
+                        held::blocking(move || std::fs::remove_dir_all(&dir)).await.ok();
+                        let shortage = self.refined(shortage);
+                        short(session, &Effect::StartLaunch(launch), shortage)
+                    }
+                    None => not_launched(launch, reason, &none_left),
                 }
             }
         }
+    }
+
+    /// Looks whether there is what a launch needs.
+    fn launch_needs(&self) -> Option<Shortage> {
+        let home = &self.world.home;
+        let directories = [home.launches(), home.starts()];
+        shortage::of_disk(home.root())
+            .or_else(shortage::of_descriptors)
+            .or_else(|| directories.iter().find_map(|one| shortage::of_directory(one)))
     }
 
     /// Starts a launch, or finds it started, and gives its process.
@@ -467,23 +579,27 @@ impl Context {
         &self,
         session: &Session,
         launch: LaunchId,
-    ) -> Result<(Identity, Identity), String> {
+    ) -> Result<(Identity, Identity), NotLaunched> {
         let dir = self.world.home.launch(launch);
-        self.effects.vet_launch(launch).await.map_err(|why| chain(&why))?;
+        self.effects.vet_launch(launch).await?;
         if matches!(held::looked(&dir).await, Ok(Looked::Absent)) {
             self.nothing_runs(session, launch, &dir).await?;
-            room_on_disk(self.world.home.root())?;
+            let context = self.clone();
+            if let Some(shortage) = held::blocking(move || context.launch_needs()).await {
+                return Err(shortage.into());
+            }
             work::is_of_home(session, self.world.home.root())?;
             let spec = self.launch_spec(session, launch).await?;
-            self.effects.begin_launch(launch, &spec).await.map_err(|why| chain(&why))?;
-            self.world.holders.start_at(&dir, spec).await.map_err(|why| chain(&why))?;
+            self.effects.begin_launch(launch, &spec).await?;
+            self.world.holders.start_at(&dir, spec).await?;
         }
-        let held = match held::begun(&dir).await.map_err(|why| chain(&why))? {
-            Looked::Absent => return Err("its launch directory was removed".to_owned()),
-            Looked::Starting { holder, .. } => return Err(held::stuck(holder.is_some())),
-            Looked::Ended { held: None, exit, .. } => return Err(not_started(&exit)),
+        let held = match held::begun(&dir).await? {
+            Looked::Absent => return Err("its launch directory was removed".to_owned().into()),
+            Looked::Starting { holder, .. } => return Err(held::stuck(holder.is_some()).into()),
+            Looked::Ended { held: None, exit, .. } => return Err(not_started(&exit).into()),
             Looked::HolderDied { held: None, .. } | Looked::OtherBoot { held: None, .. } => {
-                return Err("its holder died before it said that the agent runs".to_owned());
+                let why = "its holder died before it said that the agent runs";
+                return Err(why.to_owned().into());
             }
             Looked::Alive { held }
             | Looked::Ended { held: Some(held), .. }
@@ -491,7 +607,8 @@ impl Context {
             | Looked::OtherBoot { held: Some(held), .. } => held,
         };
         if !self.effects.is_of_launch(launch, &held).await {
-            return Err("its launch directory has the record of another command".to_owned());
+            let why = "its launch directory has the record of another command";
+            return Err(why.to_owned().into());
         }
         Ok((identity(held.holder), identity(held.child)))
     }
@@ -562,10 +679,18 @@ impl Context {
         }
         if owed {
             // A start was under way: it is seen to its end, and then stopped like any other.
+            tokio::select! {
+                () = self.starting.wait_for(launch) => {}
+                () = held::cancelled(&mut cancel) => return None,
+            }
             let started = tokio::select! {
                 started = self.launch(session, launch) => started,
                 () = held::cancelled(&mut cancel) => return None,
             };
+            if let Command::EffectShort { .. } = started {
+                // It waited for a resource, and is not tried again.
+                return self.call_off(launch, &dir, cancel).await;
+            }
             self.teller.tell(session.id, started).await;
         }
         if by_force {
@@ -734,23 +859,6 @@ impl Context {
     }
 }
 
-/// Sees whether the agent of somebody else is there. What has gone meanwhile is not adopted.
-async fn adopt(launch: LaunchId, adopted: &session::Adopted) -> Command {
-    let Some(process) = adopted.process.clone() else {
-        return Command::LaunchAdopted { launch, child: None };
-    };
-    let known = held::theirs(&process);
-    match held::blocking(move || known.is_alive()).await {
-        Ok(true) => Command::LaunchAdopted { launch, child: Some(process) },
-        Ok(false) => {
-            let reason = format!("process {} has ended before it was watched", process.pid);
-            Command::LaunchFailed { launch, reason }
-        }
-        // It is watched from now on, and looked for until it is seen.
-        Err(_) => Command::LaunchAdopted { launch, child: Some(process) },
-    }
-}
-
 /// Has a holder write to its command, for as long as that takes; nothing if it was called off first.
 async fn write(
     dir: &Path,
@@ -786,59 +894,9 @@ fn recorded(session: &Session, launch: LaunchId, dir: &Path) -> Traces {
     session.launch(launch).map_or_else(|| Traces::of(&held::mark(dir)), |l| follow::traces(l, dir))
 }
 
-/// Gives the text of a message as it is typed into a pane.
-fn typed(session: &Session) -> impl Fn(&Message) -> String {
-    |message| match message.kind == MessageKind::Compact {
-        // A command to the agent's own composer, and meant as one.
-        true => session::pasted(&message.text),
-        false => session::literally(session.spec.agent.driver, &message.text),
-    }
-}
-
 fn identity(found: provost_holder::Identity) -> Identity {
     let pid = i32::try_from(found.pid).unwrap_or(0);
     Identity { pid, start_time: found.start_time, boot_id: found.boot_id }
-}
-
-fn said(
-    session: &Session,
-    launch: LaunchId,
-    message: &Message,
-    reply: Option<&Reply>,
-) -> Option<Vec<u8>> {
-    let request = message.request.and_then(|id| session.requests.iter().find(|r| r.id == id));
-    let answer = request.zip(reply).map(|(request, reply)| Answer {
-        asked: &request.asked,
-        reply,
-        live: request.launch == launch,
-    });
-    let (thread, key) = (session.thread.as_deref(), &*message.write_key());
-    if message.kind == MessageKind::Interrupt {
-        let turn = session.launch(launch).and_then(|launch| launch.turn());
-        let interrupt = Saying::Interrupt { key, thread, turn };
-        return provost_drivers::say(session.spec.agent.driver, &interrupt);
-    }
-    if let Some(returned) = &message.returned {
-        let said = Saying::Returned {
-            key,
-            native: &returned.native,
-            ok: returned.ok,
-            text: &message.text,
-            thread,
-            live: returned.launch == launch,
-            form: session.spec.agent.settings.result,
-        };
-        return provost_drivers::say(session.spec.agent.driver, &said);
-    }
-    let saying = Saying::Message {
-        key,
-        kind: message.kind,
-        text: &message.text,
-        thread,
-        answer,
-        form: session.spec.agent.settings.result,
-    };
-    provost_drivers::say(session.spec.agent.driver, &saying)
 }
 
 pub(super) fn cwd_of(session: &Session) -> &str {
@@ -852,20 +910,5 @@ fn not_started(exit: &ExitRecord) -> String {
     match &exit.end {
         End::NotStarted { error } => error.clone(),
         End::Exited { .. } | End::Signalled { .. } => exit.to_string(),
-    }
-}
-
-fn room_on_disk(home: &Path) -> Result<(), String> {
-    let about =
-        rustix::fs::statvfs(home).map_err(|why| format!("cannot look at the disk: {why}"))?;
-    let free = about.f_bavail.saturating_mul(about.f_frsize);
-    match free >= FREE_DISK {
-        true => Ok(()),
-        false => Err(format!(
-            "the disk of {} has {} MiB left; {} MiB are needed to start an agent",
-            home.display(),
-            free >> 20,
-            FREE_DISK >> 20
-        )),
     }
 }

@@ -26,3 +26,28 @@ pub fn pass(place: &str) {
 /// Does nothing.
 #[cfg(not(feature = "failpoints"))]
 pub fn pass(_place: &str) {}
+
+/// Unwinds the first so many passages through a place that were asked for, as a panic does, and says nothing of it.
+#[cfg(feature = "failpoints")]
+pub fn unwind(place: &str) {
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    };
+    static WANTED: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    #[expect(clippy::disallowed_methods, reason = "a test's switch, read once")]
+    let wanted = WANTED.get_or_init(|| {
+        let text = std::env::var("PROVOST_FAILPOINT_UNWIND").ok()?;
+        let (place, count) = text.rsplit_once(':')?;
+        Some((place.to_owned(), count.parse().ok()?))
+    });
+    let Some((wanted, count)) = wanted else { return };
+    if wanted == place && PASSED.fetch_add(1, Ordering::SeqCst) < *count {
+        std::panic::resume_unwind(Box::new("a failpoint"));
+    }
+}
+
+/// Does nothing.
+#[cfg(not(feature = "failpoints"))]
+pub fn unwind(_place: &str) {}

@@ -27,6 +27,7 @@ use super::{
     clock::Clock,
     drop_box,
     executor::{TERMINAL_SIZE, World},
+    failpoint,
     handle::{Handle, Teller},
     held::{self, NoneLeft, SURVIVOR_GRACE, chain},
     programs::{self, AgentPlace},
@@ -205,6 +206,7 @@ impl Follower {
     }
 
     pub(crate) async fn run(mut self) {
+        failpoint::unwind("follow");
         self.empty_the_drop_box().await;
         loop {
             let next = self.step().await;

@@ -9,7 +9,7 @@ use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
     ids::{LaunchId, RunId, SessionId, StandingId},
     run::{self, RunSpec},
-    session::{Command, Reporter, Spec, Testimony},
+    session::{Command, EffectKey, Reporter, Spec, Testimony},
     task,
 };
 use provost_ledger::Recorded;
@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::{listing::Listing, tasks::TaskAsk};
+use crate::stream::Subject;
 
 /// JSON, or why there is none.
 pub(super) type Answer = Result<String, ApiError>;
@@ -83,6 +84,8 @@ pub enum Ask {
     Status {
         registered: Vec<String>,
     },
+    /// Rows that differ from what is written, because it cannot be written now, and what the machine is short of.
+    Overlay,
 }
 
 pub(super) struct Asked {
@@ -120,6 +123,8 @@ pub(super) enum Input {
     RunTold(RunTold),
     TaskTold(TaskTold),
     CaughtUp(LaunchId),
+    /// The task that carried out an effect panicked.
+    EffectLost(Subject, EffectKey),
     Stop(oneshot::Sender<()>),
 }
 
@@ -202,6 +207,12 @@ impl Teller {
         drop(self.inputs.send(Input::TaskTold(TaskTold { task, command })).await);
     }
 
+    /// Tells the owner that nothing carries out an effect any more.
+    pub(crate) async fn effect_lost(&self, subject: Subject, effect: EffectKey) {
+        // A stopped owner hears nothing more; what was owed is owed again at the next start.
+        drop(self.inputs.send(Input::EffectLost(subject, effect)).await);
+    }
+
     /// Forgets a launch of which nothing more will be heard.
     pub(crate) fn forget(&self, launch: LaunchId) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
@@ -261,6 +272,7 @@ pub(super) fn is_query(ask: &Ask) -> bool {
         | Ask::List(_)
         | Ask::Live
         | Ask::Status { .. }
+        | Ask::Overlay
         | Ask::Archive { .. } => true,
     }
 }

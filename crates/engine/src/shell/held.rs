@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use provost_core::session;
+use provost_core::{session, shortage::Shortage};
 use provost_holder::{
     End, ExitRecord, Held, HoldSpec, Identity, Looked, client, launch_dir, look,
     tree::{self, Traces},
@@ -32,6 +32,7 @@ use tokio::{
     sync::Semaphore,
 };
 
+pub(crate) use super::blocking::blocking;
 use super::start_record::StartRecord;
 
 /// How many holders are started at the same time.
@@ -39,6 +40,9 @@ const STARTS_AT_ONCE: usize = 8;
 
 /// How often a holder that is just starting is looked at again.
 const STARTING_LOOK: Duration = Duration::from_millis(20);
+
+/// How often a launch that cannot be looked at for lack of a resource is looked at again.
+const SHORT_LOOK: Duration = Duration::from_millis(500);
 
 /// How long a holder may take to say that its command runs, before its launch counts as broken.
 const STARTING_LIMIT_MS: u64 = 10_000;
@@ -103,6 +107,22 @@ pub enum Error {
     Remain(usize),
     #[error("{dead} of {live} launches look dead at once, which is not believed of any of them")]
     Doubted { dead: usize, live: usize },
+}
+
+impl Error {
+    /// Whether it is for lack of a resource that may come back.
+    pub(crate) fn is_shortage(&self) -> bool {
+        Shortage::from_text(&chain(self)).is_some()
+    }
+}
+
+/// Whether a holder recorded that its command was started, or how it ended.
+fn holds(found: &Looked) -> bool {
+    match found {
+        Looked::Alive { .. } | Looked::Ended { .. } => true,
+        Looked::HolderDied { held, .. } | Looked::OtherBoot { held, .. } => held.is_some(),
+        Looked::Absent | Looked::Starting { .. } => false,
+    }
 }
 
 /// Proof that no process of a launch lives: the process table was searched. Without it nothing may be told
@@ -252,6 +272,8 @@ impl Holders {
     pub(crate) async fn start_at(&self, dir: &Path, spec: HoldSpec) -> Result<(), Error> {
         match self.start(dir, spec).await {
             Err(why) if looked(dir).await? == Looked::Absent => Err(why),
+            // It started nothing, and its directory says nothing of the reason.
+            Err(why) if why.is_shortage() && !holds(&looked(dir).await?) => Err(why),
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -516,6 +538,11 @@ pub(crate) async fn begun(dir: &Path) -> Result<Looked, Error> {
                 }
                 0
             }
+            // A shortage says nothing about the launch.
+            Err(why) if Shortage::from_text(&chain(why)).is_some() => {
+                pause(SHORT_LOOK).await;
+                continue;
+            }
             Err(_) => 0,
             Ok(_) => return found,
         };
@@ -614,16 +641,6 @@ pub(crate) fn mark(dir: &Path) -> String {
     dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Runs something that may block on a thread of its own.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        // The runtime is leaving and begins nothing more. Whoever waits is about to be dropped with it.
-        Err(why) if why.is_cancelled() => std::future::pending().await,
-        Err(why) => std::panic::resume_unwind(why.into_panic()),
-    }
-}
-
 /// Waits for time to pass, where there is no event to wait for.
 pub(crate) async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
@@ -643,21 +660,4 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 
 fn talk(why: io::Error) -> Error {
     Error::Talk(why.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn work_that_a_leaving_runtime_no_longer_begins_is_waited_for_in_vain() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
-        let runtime = runtime.unwrap();
-        let handle = runtime.handle().clone();
-        runtime.shutdown_background();
-        let mut work = pin!(blocking(|| ()));
-        let polled =
-            std::future::poll_fn(|context| std::task::Poll::Ready(work.as_mut().poll(context)));
-        assert!(handle.block_on(polled).is_pending());
-    }
 }

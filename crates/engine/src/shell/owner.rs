@@ -16,8 +16,8 @@ use provost_core::{
     lifecycle::State,
     run::Run,
     session::{Command, Effect, Message, Rejected, Reporter, Session, standing_of},
+    shortage::Shortage,
     task::{self, Task},
-    time::Moment,
 };
 use provost_ledger::{
     AppendError, Batch, Committed, Ledger, ReadLedger, Recorded, SqliteLedger, StoredSnapshot,
@@ -30,9 +30,10 @@ use tokio::sync::{broadcast, mpsc};
 use super::{
     again,
     answer::{
-        adopted_already, lossy, refused, refused_there, report_reply, run_refused, run_reply,
+        adopted_already, kept, lossy, refused, refused_there, report_reply, run_refused, run_reply,
         session_reply, unrecordable, unwritten,
     },
+    catching_up::CatchingUp,
     clock::Clock,
     executor::{Dispatch, Executor, World},
     failpoint,
@@ -40,7 +41,9 @@ use super::{
         Answer, Ask, Asked, Handle, Input, Published, RunTold, TaskTold, Teller, Told, event_row,
         is_query,
     },
+    home::Home,
     secrets::Secrets,
+    shortage::Waits,
     tasks::{self, Polls},
 };
 use crate::{
@@ -71,11 +74,11 @@ const AHEAD_MS: u64 = 1_000;
 /// How long after a failed write what was observed is written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
+/// How many reports of agents are kept in memory while the ledger cannot be written.
+const MAX_KEPT: usize = 1_000;
+
 /// How long a new daemon waits at the most until every launch was looked at, before time works again.
 const CATCH_UP_MS: u64 = 2_000;
-
-/// How much longer an answer waits at the most until its asker was looked at: a dead one's remains are ended first.
-const ANSWER_LATER_MS: u64 = 8_000;
 
 /// Why the engine cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -118,45 +121,14 @@ pub struct Owner {
     early: Vec<Asked>,
     /// How many were answered by the last commit.
     answered: usize,
-}
-
-/// Launches that were not looked at yet since the daemon started. Until then no deadline counts: what
-/// happened while no daemon ran comes before what time does about it.
-#[derive(Debug, Default)]
-struct CatchingUp {
-    launches: BTreeSet<LaunchId>,
-    /// The last moment that was recorded before.
-    from: u64,
-    until: u64,
-}
-
-impl CatchingUp {
-    fn is_over(&self, now: Moment) -> bool {
-        self.launches.is_empty() || now.mono_ms >= self.until
-    }
-
-    /// Gives the moment from which answers are taken whoever was not looked at.
-    fn answers_from(&self) -> u64 {
-        self.until.saturating_add(ANSWER_LATER_MS)
-    }
-
-    /// Says whether this is an answer, and its asker was not looked at yet.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing but an answer needs its asker")]
-    fn is_early(&self, ask: &Ask, now: Moment) -> bool {
-        match ask {
-            Ask::Do { command: Command::Answer { request, .. }, .. } => {
-                let of_it = |launch: &LaunchId| launch.session == request.session;
-                now.mono_ms < self.answers_from() && self.launches.iter().any(of_it)
-            }
-            _ => false,
-        }
-    }
-
-    /// Gives the moment up to which deadlines count.
-    fn reached(&self, now: Moment) -> Moment {
-        let mono_ms = if self.is_over(now) { now.mono_ms } else { self.from };
-        Moment { mono_ms, ..now }
-    }
+    pub(super) home: Home,
+    pub(super) waits: Waits,
+    /// Why the last write failed, if it did.
+    pub(super) unwritten: Option<Shortage>,
+    /// Sessions as they would be if what was observed could be written. Empty while it can.
+    pub(super) preview: BTreeMap<SessionId, Session>,
+    /// Reports of agents that could not be written yet.
+    kept: Vec<Asked>,
 }
 
 /// A running engine.
@@ -180,7 +152,7 @@ impl Owner {
         let teller = Teller { inputs: sender.clone(), heard: Arc::clone(&heard) };
         let handle = Handle { inputs: sender, events: events.clone() };
         let secrets = world.secrets.clone();
-        let caller = world.caller();
+        let (caller, home, waits) = (world.caller(), world.home.clone(), world.waits.clone());
         let executor = Executor::new(world, teller, handle.clone(), clock);
         let executor = Box::pin(executor.run(dispatched));
         let mut owner = Owner {
@@ -199,6 +171,11 @@ impl Owner {
             caller,
             early: Vec::new(),
             answered: 0,
+            home,
+            waits,
+            unwritten: None,
+            preview: BTreeMap::new(),
+            kept: Vec::new(),
         };
         let changes = owner.restore()?;
         let launches: BTreeSet<LaunchId> =
@@ -278,8 +255,9 @@ impl Owner {
         self.dispatch(changes).await;
         loop {
             let Some(inputs) = self.receive().await else { return };
-            let mut stop = None;
+            let (mut stop, mut lost) = (None, Vec::new());
             let mut asked = std::mem::take(&mut self.early);
+            asked.append(&mut self.kept);
             let mut told = std::mem::take(&mut self.backlog);
             for input in inputs {
                 match input {
@@ -288,6 +266,7 @@ impl Owner {
                     Input::RunTold(one) => told.runs.push(one),
                     Input::TaskTold(one) => told.tasks.push(one),
                     Input::CaughtUp(launch) => drop(self.catching_up.launches.remove(&launch)),
+                    Input::EffectLost(subject, key) => lost.push((subject, key)),
                     Input::Stop(done) => stop = Some(done),
                 }
             }
@@ -296,6 +275,9 @@ impl Owner {
             let (early, asked) = asked.into_iter().partition(is_early);
             self.early = early;
             self.work(asked, told).await;
+            for (subject, key) in lost {
+                self.dispatch_again(subject, &key).await;
+            }
             if let Some(done) = stop {
                 // Whoever asked may have given up waiting; the owner stops all the same.
                 done.send(()).ok();
@@ -348,7 +330,8 @@ impl Owner {
             Duration::from_millis(self.catching_up.answers_from().saturating_sub(now.mono_ms))
         });
         let due = [due, kept].into_iter().flatten().min();
-        let again = (!self.backlog.is_empty()).then_some(WRITE_AGAIN);
+        let unwritten = !self.backlog.is_empty() || !self.kept.is_empty();
+        let again = unwritten.then_some(WRITE_AGAIN);
         match (due, again) {
             // While the ledger cannot be written, time changes nothing either.
             (_, Some(again)) => Some(again),
@@ -359,6 +342,9 @@ impl Owner {
     async fn work(&mut self, asked: Vec<Asked>, told: News) {
         let (queries, changes): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|one| is_query(&one.ask));
+        if !queries.is_empty() {
+            self.preview = self.previewed(&told.sessions);
+        }
         for query in queries {
             let reply = self.answer(&query.ask);
             drop(query.reply.send(reply));
@@ -397,14 +383,30 @@ impl Owner {
             Err(why) => {
                 let invalid = matches!(why, AppendError::Invalid(_));
                 let failure = if invalid { unrecordable(&why) } else { unwritten(&why) };
-                let replies =
-                    decided.replies.into_iter().map(|reply| reply.and(Err(failure.clone())));
-                reply(changes, replies.collect());
+                for (one, reply) in changes.into_iter().zip(decided.replies) {
+                    let keeps = reply.is_ok() && !invalid && self.may_keep(&one.ask);
+                    let failure = if keeps { kept(&why) } else { failure.clone() };
+                    let Asked { ask, actor, key, reply: asker } = one;
+                    // Whoever is gone needs no answer.
+                    drop(asker.send(reply.and(Err(failure))));
+                    if keeps {
+                        let nobody = tokio::sync::oneshot::channel().0;
+                        self.kept.push(Asked { ask, actor, key, reply: nobody });
+                    }
+                }
                 if !invalid {
                     self.backlog.extend(told);
                 }
             }
         }
+    }
+
+    /// Whether it is a report of an agent, which is recorded when there is room: the agent may not come back to say it
+    /// again.
+    fn may_keep(&self, ask: &Ask) -> bool {
+        let from_agent =
+            matches!(ask, Ask::Report { from: Reporter::Launch(_) | Reporter::Dropped(_), .. });
+        from_agent && self.kept.len() < MAX_KEPT
     }
 
     async fn settle_one(&mut self, changes: Vec<Asked>, told: News) {
@@ -508,14 +510,20 @@ impl Owner {
             | Ask::List(_)
             | Ask::Live
             | Ask::Status { .. }
+            | Ask::Overlay
             | Ask::Archive { .. } => None,
         }
     }
 
+    /// Begins a turn in which time works as far as what happened meanwhile was looked at.
+    pub(super) fn begin_turn(&self) -> Turn<'_> {
+        let now = self.clock.now();
+        self.board.begin_observing(now, self.catching_up.reached(now))
+    }
+
     /// Decides everything against one set of drafts.
     fn decide(&self, changes: &[Asked], told: &News) -> Decided {
-        let now = self.clock.now();
-        let mut turn = self.board.begin_observing(now, self.catching_up.reached(now));
+        let mut turn = self.begin_turn();
         let observed = told.sessions.iter();
         for (one, command) in observed.flat_map(|one| one.commands.iter().map(move |c| (one, c))) {
             // What is not new was observed before; a session that is not there cannot be told.
@@ -673,6 +681,7 @@ impl Owner {
             | Ask::List(_)
             | Ask::Live
             | Ask::Status { .. }
+            | Ask::Overlay
             | Ask::Archive { .. } => unreachable!("queries are answered before decisions"),
         }
     }
@@ -715,7 +724,9 @@ impl Owner {
     async fn commit(&mut self, staged: Option<(Batch, Staged)>) -> Result<(), AppendError> {
         let Some((batch, staged)) = staged else { return Ok(()) };
         failpoint::pass("commit.before");
-        let committed = self.ledger.append(batch)?;
+        let appended = self.ledger.append(batch);
+        self.unwritten = appended.as_ref().err().and_then(|why| self.unwritten_for(why));
+        let committed = appended?;
         failpoint::pass("commit.after");
         let changes = self.board.commit(staged, &committed);
         self.publish(committed, &changes.states);
@@ -747,6 +758,36 @@ impl Owner {
             let Some(held) = self.board.session(id) else { continue };
             let session = shared.entry(id).or_insert_with(|| Arc::new(held.clone())).clone();
             self.order(Dispatch::Start { session, effect }).await;
+        }
+    }
+
+    /// Begins an effect again that nothing carries out any more, if it is still owed.
+    async fn dispatch_again(&self, subject: Subject, key: &str) {
+        match subject {
+            Subject::Session(id) => {
+                let Some(session) = self.board.session(id) else { return };
+                let owed = session.effects().into_iter().find(|effect| effect.key() == key);
+                if let Some(effect) = owed {
+                    let session = Arc::new(session.clone());
+                    self.order(Dispatch::Start { session, effect }).await;
+                }
+            }
+            Subject::Run(id) => {
+                let Some(run) = self.board.run(id) else { return };
+                let owed = run.effects().into_iter().find(|effect| effect.key() == key);
+                if let Some(effect) = owed {
+                    let run = Arc::new(run.clone());
+                    self.order(Dispatch::StartRun { run, effect }).await;
+                }
+            }
+            Subject::Task(id) => {
+                let Some(task) = self.board.task(id) else { return };
+                let owed = task.effects().into_iter().find(|effect| effect.key() == key);
+                if let Some(effect) = owed {
+                    let (task, worker) = (Arc::new(task.clone()), self.worker_of(task, &effect));
+                    self.order(Dispatch::StartTask { task, worker, effect }).await;
+                }
+            }
         }
     }
 

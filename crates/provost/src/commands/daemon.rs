@@ -255,6 +255,7 @@ fn status(context: &Context) -> Outcome {
         read_only,
     ];
     context.ui.lines(&lines.into_iter().flatten().collect::<Vec<_>>())?;
+    context.ui.lines(&ui::shortage_lines(context.ui.paint, &info.shortages))?;
     if !info.unknown_holders.is_empty() {
         context.ui.line("")?;
         context.ui.lines(&ui::unknown_lines(context.ui.paint, &info.unknown_holders))?;

@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use clap::{Args, builder::PossibleValuesParser};
-use provost_api::{ApiError, Client, Code, RunRow, SessionRow, UnknownHolder};
+use provost_api::{ApiError, Client, Code, RunRow, SessionRow, ShortageRow, UnknownHolder};
 use provost_core::lifecycle::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -48,6 +48,8 @@ pub(super) struct ListReply {
     #[serde(default)]
     pub(super) runs: Vec<RunRow>,
     #[serde(default)]
+    pub(super) shortages: Vec<ShortageRow>,
+    #[serde(default)]
     pub(super) more: bool,
     #[serde(default)]
     pub(super) unknown_holders: Vec<UnknownHolder>,
@@ -82,7 +84,12 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
         reply.sessions.clear();
     }
     if context.ui.json {
-        let mut value = json!({"ok": true, "runs": reply.runs, "more": reply.more});
+        let mut value = json!({
+            "ok": true,
+            "runs": reply.runs,
+            "shortages": reply.shortages,
+            "more": reply.more,
+        });
         reply.add_condition(&mut value);
         context.ui.value(&value)?;
         return Ok(ExitCode::SUCCESS);
@@ -92,7 +99,8 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
 
 fn show(context: &Context, reply: ListReply) -> Outcome {
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
-    let ListReply { sessions, runs, more, unknown_holders, .. } = reply;
+    let ListReply { sessions, runs, shortages, more, unknown_holders, .. } = reply;
+    context.ui.lines(&ui::shortage_lines(paint, &shortages))?;
     if sessions.is_empty() && runs.is_empty() {
         context.ui.lines(&ui::unknown_lines(paint, &unknown_holders))?;
         context.ui.talk("no sessions and no runs");

@@ -184,7 +184,7 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         let live: Vec<_> = rows.iter().filter(|row| !row.terminal).collect();
         let requests: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
         let runs: Vec<_> = reply.runs.iter().filter(|run| !run.terminal).collect();
-        let mut value = json!({"ok": true, "counts": counts, "live": live, "runs": runs, "requests": requests, "more": reply.more});
+        let mut value = json!({"ok": true, "counts": counts, "live": live, "runs": runs, "requests": requests, "shortages": reply.shortages, "more": reply.more});
         let told = waiting.iter();
         value["for_operator"] = told
             .map(|row| json!({"task": row.id, "name": row.name, "messages": row.for_operator}))
@@ -193,6 +193,7 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         return context.ui.result(value, &next);
     }
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    context.ui.lines(&ui::shortage_lines(paint, &reply.shortages))?;
     let live: Vec<_> = reply.runs.iter().filter(|run| !run.terminal).cloned().collect();
     if !live.is_empty() {
         context.ui.lines(&ui::run_lines(paint, screen, now, live))?;

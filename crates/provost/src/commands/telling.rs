@@ -36,6 +36,10 @@ pub(crate) fn tell(
         Err(error) if matches!(error.code, Code::Unreachable | Code::TimedOut) => {
             drop_it(context, request, key, error)
         }
+        // The daemon keeps it in memory; a file outlives the daemon, if there is room for one.
+        Err(error) if error.code == Code::Storage => {
+            drop_it(context, request, key, error.clone()).map_err(|_| error)
+        }
         told => told.map(Told::Heard),
     }
 }

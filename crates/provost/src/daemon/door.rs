@@ -14,6 +14,7 @@ use std::{
         },
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -30,6 +31,12 @@ use super::timed_stream::{Arrival, Connections, TimedStream};
 /// How many bytes of the kernel's news are read at once. What they say does not matter: it is looked.
 const NEWS: usize = 4 << 10;
 
+/// How many descriptors are kept for clients. A request needs a few: its connection, its peer, the ledger.
+const SPARE: usize = 16;
+
+/// How long to wait for a descriptor when all connections are being served.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+
 /// The name under which a socket is made, before it is given its own.
 const NEW: &str = ".daemon.sock.new";
 
@@ -43,6 +50,8 @@ pub(crate) struct Door {
     watch: Option<pipe::Receiver>,
     connections: Connections,
     arrivals: Option<mpsc::UnboundedSender<Arrival>>,
+    /// Descriptors that are given up when there are no others, so that commands are answered then too.
+    spare: Vec<File>,
 }
 
 /// One file, under whatever name. The number of ours is not given to another while we listen.
@@ -68,7 +77,17 @@ impl Door {
         }
         let (listener, own) = bind(socket)?;
         let connections = Connections::default();
-        Ok(Door { socket: socket.to_owned(), listener, own, watch, connections, arrivals: None })
+        let mut door = Door {
+            socket: socket.to_owned(),
+            listener,
+            own,
+            watch,
+            connections,
+            arrivals: None,
+            spare: vec![],
+        };
+        door.fill_spare();
+        Ok(door)
     }
 
     /// The connections that are accepted from now on, each to be charged to its account.
@@ -76,6 +95,27 @@ impl Door {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.arrivals = Some(sender);
         receiver
+    }
+
+    /// Takes the spare descriptors, as far as there are any.
+    fn fill_spare(&mut self) {
+        while self.spare.len() < SPARE
+            && let Ok(file) = File::open("/dev/null")
+        {
+            self.spare.push(file);
+        }
+    }
+
+    /// Makes room for a connection that could not be accepted for lack of descriptors: those that have asked for nothing
+    /// are closed first. Without any, it waits a moment for one that is served.
+    async fn make_room(&mut self) {
+        let shed = self.connections.shed();
+        if self.spare.is_empty() && !shed {
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+        }
+        self.spare.clear();
+        // A connection that was shed is closed by its own task.
+        tokio::task::yield_now().await;
     }
 
     fn is_named(&self) -> bool {
@@ -109,21 +149,31 @@ impl axum::serve::Listener for Door {
 
     async fn accept(&mut self) -> (TimedStream, SocketAddr) {
         loop {
-            let Door { connections, listener, watch, arrivals, .. } = &mut *self;
+            if self.spare.is_empty() {
+                self.fill_spare();
+            }
+            let Door { connections, listener, watch, .. } = &mut *self;
             let accept = async {
                 connections.room().await;
-                axum::serve::Listener::accept(listener).await
+                listener.accept().await
             };
             tokio::select! {
-                (stream, address) = accept => {
-                    // One too many of a process is closed at once.
-                    let Some(stream) = connections.take(stream) else { continue };
-                    if let Some((arrivals, arrival)) = arrivals.as_ref().zip(stream.arrival()) {
-                        // No receiver: the daemon is leaving.
-                        arrivals.send(arrival).ok();
+                accepted = accept => match accepted {
+                    Ok((stream, address)) => {
+                        // One too many of a process is closed at once.
+                        let Some(stream) = self.connections.take(stream) else { continue };
+                        if let Some((arrivals, arrival)) = self.arrivals.as_ref().zip(stream.arrival()) {
+                            // No receiver: the daemon is leaving.
+                            arrivals.send(arrival).ok();
+                        }
+                        return (stream, address);
                     }
-                    return (stream, address);
-                }
+                    Err(why) if is_gone(&why) => continue,
+                    Err(_) => {
+                        self.make_room().await;
+                        continue;
+                    }
+                },
                 () = news(watch.as_ref()) => {}
             }
             self.keep_the_name();
@@ -133,6 +183,15 @@ impl axum::serve::Listener for Door {
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
+}
+
+/// Whether the peer went away before it was accepted.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset
+    )
 }
 
 /// Has the kernel tell when a name in the directory goes or is given to another file. Its news are read like

@@ -11,7 +11,7 @@ use provost_core::{
     ids::{RunId, SessionId},
     session::Command,
 };
-use provost_engine::shell::{Ask, Home, Listing, TaskAsk};
+use provost_engine::shell::{Ask, Home, Listing, TaskAsk, blocking::blocking_request};
 use provost_git::{
     BranchFate, BranchName, Git, KeepRef, Project, Removal, removal_risk, remove_worktree,
     worktree_find,
@@ -405,6 +405,5 @@ fn of(owner: &str, what: &str, path: &Path, id: &str) -> Value {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|why| ApiError::new(Code::Internal, why.to_string()))
+    Ok(blocking_request(work).await)
 }

@@ -10,7 +10,10 @@ use std::{
 
 use provost_api::{ApiError, Code};
 use provost_engine::{
-    shell::{self, DaemonEnvironment, Holders, Opened, Owner, World},
+    shell::{
+        self, DaemonEnvironment, Holders, Opened, Owner, World,
+        blocking::{self, blocking_request},
+    },
     stream,
 };
 use provost_git::{Git, long};
@@ -76,19 +79,35 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
 fn live(places: &shell::Home, ledger: SqliteLedger, detached: bool) -> Result<(), ApiError> {
     sweep(&places.scratch());
     let world = world(places)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
-        .thread_stack_size(512 << 10)
-        .max_blocking_threads(64)
-        .thread_keep_alive(std::time::Duration::from_secs(2))
-        .enable_all()
-        .build()
-        .map_err(|why| failed("start its runtime", &why))?;
+    blocking::start().map_err(|why| failed("start its threads", &why))?;
+    let runtime = runtime().map_err(|why| failed("start its runtime", &why))?;
     let pulse = Pulse::start_watchdog().map_err(|why| failed("start its watchdog", &why))?;
     let served = runtime.block_on(serve(ledger, world, pulse, detached));
     // Holders and what they hold go on; blocking work that is still under way is found again by the next daemon.
     runtime.shutdown_background();
     served
+}
+
+/// Makes the runtime. It panics if a worker cannot be started, so that is tried first.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    let (wait, release) = std::sync::mpsc::channel::<()>();
+    let release = std::sync::Arc::new(std::sync::Mutex::new(release));
+    let mut tried = Vec::new();
+    for _ in 0..WORKERS {
+        let release = std::sync::Arc::clone(&release);
+        let waits = move || drop(release.lock().map(|release| release.recv()));
+        tried.push(std::thread::Builder::new().spawn(waits)?);
+    }
+    drop(wait);
+    for thread in tried {
+        // It does nothing that could fail.
+        thread.join().ok();
+    }
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_stack_size(512 << 10)
+        .enable_all()
+        .build()
 }
 
 async fn serve(
@@ -111,10 +130,11 @@ async fn serve(
     let attended = attend(Daemon::new(handle.clone(), world), &mut executor, detached).await;
     // The door is shut by now. Only after that the lock may go: the next daemon's door has the same name.
     handle.stop().await;
-    let joined = tokio::task::spawn_blocking(move || owner.join()).await;
-    match joined {
-        Ok(Ok(())) => attended,
-        _ => Err(ApiError::new(Code::Internal, "the owner of the ledger panicked; see the log")),
+    match blocking_request(move || owner.join()).await {
+        Ok(()) => attended,
+        Err(_) => {
+            Err(ApiError::new(Code::Internal, "the owner of the ledger panicked; see the log"))
+        }
     }
 }
 
@@ -269,6 +289,7 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
         moves: Default::default(),
         landing: std::sync::Arc::default(),
         checkouts: std::sync::Arc::default(),
+        waits: shell::Waits::default(),
     })
 }
 

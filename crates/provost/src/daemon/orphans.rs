@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use provost_engine::shell::Holders;
+use provost_engine::shell::{Holders, blocking::blocking_request};
 use provost_sys::process::ProcStat;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::time::Instant;
@@ -51,7 +51,7 @@ impl Orphans {
     /// Looks at the children, and reaps those that have no owner.
     pub(super) async fn reap(&mut self) {
         self.holders.reap();
-        let Ok(Ok(found)) = tokio::task::spawn_blocking(zombies).await else {
+        let Ok(found) = blocking_request(zombies).await else {
             self.due = Some(soon());
             return;
         };

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use provost_api::{ApiError, Code};
-use provost_core::ids::LaunchId;
-use provost_engine::shell::{Home, World};
+use provost_core::{ids::LaunchId, shortage::Shortage};
+use provost_engine::shell::{Home, World, chain};
 use provost_holder::{Identity, Looked, launch_dir, look};
 use provost_sys::{
     origin::{Origin, same_place},
@@ -72,8 +72,17 @@ impl Peer {
     }
 }
 
-pub(crate) fn unidentified(why: &dyn std::fmt::Display) -> ApiError {
-    ApiError::new(Code::Forbidden, format!("cannot identify the caller: {why}"))
+/// Refuses a caller that cannot be identified. For lack of a resource, the same caller may try again.
+pub(crate) fn unidentified(why: &(dyn std::error::Error + 'static)) -> ApiError {
+    let message = format!("cannot identify the caller: {why}");
+    match Shortage::from_text(&chain(why)) {
+        Some(shortage) => {
+            let name = shortage.resource.name();
+            let message = format!("{message}; the daemon is short of {name}, try again");
+            ApiError::new(Code::Unreachable, message).next("provost daemon status")
+        }
+        None => ApiError::new(Code::Forbidden, message),
+    }
 }
 
 pub(crate) fn refused(why: &peer::Error) -> ApiError {
@@ -197,4 +206,19 @@ pub(crate) fn reporter(
 fn same(given: &str, right: &str) -> bool {
     given.len() == right.len()
         && given.bytes().zip(right.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f8_v4_caller_unknown_for_lack_of_descriptors_may_try_again() {
+        let short = peer::Error::Io(std::io::Error::from_raw_os_error(24));
+        let error = refused(&short);
+        assert_eq!(error.code.exit_code(), 6, "{error}");
+        assert!(error.message.contains("try again"), "{error}");
+        let denied = peer::Error::Io(std::io::Error::from_raw_os_error(13));
+        assert_eq!(refused(&denied).code, Code::Forbidden);
+    }
 }

@@ -28,7 +28,10 @@ use provost_core::{
 };
 use provost_engine::{
     report::{self, check_name, check_text},
-    shell::{Ask, By, Extent, Listing, TaskAsk, VerifierCommand, run_verifier, unknown, watch},
+    shell::{
+        Ask, By, Extent, Listing, TaskAsk, VerifierCommand, blocking::blocking_request,
+        run_verifier, unknown, watch,
+    },
 };
 use provost_ledger::SqliteReader;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -179,6 +182,7 @@ async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
         unknown_holders,
         live_sessions: status["live"].as_u64().unwrap_or(0) as usize,
         running_agents: status["agents"].as_u64().unwrap_or(0) as usize,
+        shortages: serde_json::from_value(status["shortages"].clone()).unwrap_or_default(),
         environment,
     })
     .into_response())
@@ -275,11 +279,11 @@ async fn list(
 async fn stop_unknown(State(daemon): State<Daemon>, caller: Caller, _body: Bytes) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let (home, ledger) = (daemon.world.home.clone(), daemon.world.home.ledger());
-    let found = tokio::task::spawn_blocking(move || {
+    let found = blocking_request(move || {
         let reader = SqliteReader::open(&ledger).map_err(|why| unread(&why))?;
         unknown::survey(&home, &reader).map_err(|why| unread(&why))
     });
-    let found = found.await.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
+    let found = found.await?;
     let mut stopped = Vec::new();
     for holder in found.into_iter().filter(|holder| holder.alive) {
         unknown::stop(&daemon.world, &holder).await?;
@@ -600,12 +604,11 @@ async fn events(
     let limit = sse::Page { rows: query.limit.unwrap_or(1_000).min(100_000), bytes: sse::ANSWER };
     let ledger = daemon.world.home.ledger();
     let turn = daemon.read_turn(&caller).await?;
-    let read = tokio::task::spawn_blocking(move || {
+    let read = blocking_request(move || {
         let _turn = turn;
         sse::read(&ledger, &wanted, limit)
-    })
-    .await;
-    let found = read.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
+    });
+    let found = read.await?;
     let (last, more) = (found.last, found.is_full);
     Ok(Json(json!({"ok": true, "events": found.rows, "last": last, "more": more})).into_response())
 }

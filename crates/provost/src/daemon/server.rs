@@ -1,6 +1,7 @@
 //! The server on the socket: checks its peers and owns the tasks that serve them.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
@@ -16,7 +17,7 @@ use axum::{
 };
 use provost_api::{ApiError, Code, UnknownHolder};
 use provost_core::ids::{LaunchId, SessionId};
-use provost_engine::shell::{Ask, Handle, Listing, World, unknown};
+use provost_engine::shell::{Ask, Handle, Listing, World, blocking::blocking_request, unknown};
 use provost_ledger::SqliteReader;
 use provost_sys::{
     origin::{Account, Boundary, Origin},
@@ -36,7 +37,7 @@ use super::{
     peer::{self, Known, Live, Peer},
     quota::{self, Charged, Quotas, ReadTurn},
     routes::{self, Refusal},
-    timed_stream::Arrival,
+    timed_stream::{Arrival, Gate},
 };
 
 /// What every route has at hand.
@@ -57,7 +58,10 @@ const LISTING_TIME: Duration = Duration::from_secs(300);
 
 /// The process at the other end of a connection, pinned when the connection was accepted, or why it is not served.
 #[derive(Clone, Debug)]
-pub(crate) struct Connection(Result<Caller, Arc<provost_sys::peer::Error>>);
+pub(crate) struct Connection {
+    caller: Result<Caller, Arc<provost_sys::peer::Error>>,
+    gate: Arc<Gate>,
+}
 
 impl Connected<IncomingStream<'_, Door>> for Connection {
     fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
@@ -111,24 +115,24 @@ pub(crate) struct Caller {
 }
 
 impl Connection {
-    pub(super) fn pin(stream: &UnixStream) -> Connection {
+    pub(super) fn pin(stream: &UnixStream, gate: Arc<Gate>) -> Connection {
         let caller = Pinned::pin(stream, pinning()).map(|pinned| Caller {
             pinned: Arc::new(pinned),
             origin: Arc::default(),
             known: Arc::default(),
             charged: Arc::default(),
         });
-        Connection(caller.map_err(Arc::new))
+        Connection { caller: caller.map_err(Arc::new), gate }
     }
 
     /// The caller, whether or not it still runs.
     pub(super) fn pinned(&self) -> Option<&Caller> {
-        self.0.as_ref().ok()
+        self.caller.as_ref().ok()
     }
 
     /// The caller, if it may ask anything at all and is still the process that connected.
     fn caller(&self) -> Result<&Caller, ApiError> {
-        let caller = self.0.as_ref().map_err(|why| peer::refused(why))?;
+        let caller = self.caller.as_ref().map_err(|why| peer::refused(why))?;
         caller.pinned.check().map_err(|why| peer::refused(&why))?;
         Ok(caller)
     }
@@ -140,6 +144,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let found = parts.extensions.get::<ConnectInfo<Connection>>();
         let found = found.ok_or_else(|| ApiError::new(Code::Internal, "there is no caller"))?;
+        found.0.gate.ask();
         Ok(found.0.caller()?.clone())
     }
 }
@@ -239,8 +244,7 @@ impl Daemon {
             let live: Vec<Live> = serde_json::from_value(live).map_err(internal)?;
             let home = self.world.home.clone();
             let find = move || Known { home: &home, live: &live }.peer(origin);
-            let found = tokio::task::spawn_blocking(find).await.map_err(internal)?;
-            found.map_err(|why| peer::unidentified(&why))?
+            blocking_request(find).await.map_err(|why| peer::unidentified(&why))?
         };
         match peer {
             // Two requests that come at once prove the same.
@@ -267,8 +271,8 @@ impl Daemon {
             }
             daemon.boundary.judge(&pinned, &later)
         };
-        let judged = tokio::task::spawn_blocking(judge).await.map_err(internal)?;
-        let origin = judged.map_err(|why: provost_sys::peer::Error| peer::unidentified(&why))?;
+        let judged: Result<_, provost_sys::peer::Error> = blocking_request(judge).await;
+        let origin = judged.map_err(|why| peer::refused(&why))?;
         match origin {
             // Two requests that come at once prove the same.
             Origin::Operator | Origin::Held { .. } => drop(caller.origin.set(origin.clone())),
@@ -301,13 +305,12 @@ impl Daemon {
             return Ok(Vec::new());
         }
         let home = self.world.home.clone();
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = blocking_request(move || {
             // A ledger that cannot be read is told by what is asked of it.
             let reader = SqliteReader::open(&home.ledger()).ok()?;
             unknown::living(&home, &reader, &registered).ok()
         });
-        let found = looked.await.map_err(|why| ApiError::new(Code::Internal, why.to_string()))?;
-        Ok(found.unwrap_or_default())
+        Ok(looked.await.unwrap_or_default())
     }
 
     /// Tells the holders of a session that their limit was raised.
@@ -317,7 +320,7 @@ impl Daemon {
         let running = launches.iter().filter(|launch| launch["phase"] == "running");
         for id in running.filter_map(|launch| launch["id"].as_str()?.parse::<LaunchId>().ok()) {
             let dir = self.world.home.launch(id);
-            let raised = tokio::task::spawn_blocking(move || {
+            let raised = blocking_request(move || {
                 provost_holder::Link::connect(&dir)?
                     .request(provost_holder::wire::Op::Limit { bytes })
                     .map(drop)
@@ -326,7 +329,7 @@ impl Daemon {
             let told = |why: &dyn std::fmt::Display| {
                 ApiError::new(Code::Unreachable, format!("the holder could not be told: {why}"))
             };
-            raised.map_err(|why| told(&why))?.map_err(|why| told(&why))?;
+            raised.map_err(|why| told(&why))?;
         }
         Ok(())
     }
@@ -341,12 +344,12 @@ impl Daemon {
         let turn = self.read_turn(caller).await?;
         let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(2);
         let ledger = self.world.home.ledger();
+        let overlay = self.handle.ask_json(Ask::Overlay).await?;
         self.own(async move {
-            let written = tokio::task::spawn_blocking(move || {
-                write_all(&ledger, &listing, &appendix, &sender)
-            });
+            let extras = ListExtras { appendix, overlay };
+            let written = blocking_request(move || write_all(&ledger, &listing, &extras, &sender));
             // A client that went away needs no more; one that reads nothing is cut off by its connection.
-            drop(written.await);
+            written.await.ok();
             drop(turn);
         });
         Ok(Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)))
@@ -360,10 +363,18 @@ fn internal(why: impl std::fmt::Display) -> ApiError {
 /// How many bytes of a listing are sent at once.
 const CHUNK: usize = 64 << 10;
 
+/// What a listing has besides the rows of the ledger.
+struct ListExtras {
+    /// Further fields of its object.
+    appendix: String,
+    /// Rows that could not be written yet, and shortages.
+    overlay: Value,
+}
+
 fn write_all(
     ledger: &Path,
     listing: &Listing,
-    appendix: &str,
+    extras: &ListExtras,
     sender: &tokio::sync::mpsc::Sender<Result<Bytes, std::io::Error>>,
 ) -> Result<(), ()> {
     let failed = |why: String| drop(sender.blocking_send(Err(std::io::Error::other(why))));
@@ -371,11 +382,20 @@ fn write_all(
     let mut chunk = String::from("{\"ok\":true,\"sessions\":[");
     let (mut first, mut gone) = (true, false);
     let began = now();
+    let newer: BTreeMap<&str, &Value> = extras.overlay["rows"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|row| Some((row["id"].as_str()?, row)))
+        .collect();
     let visited = listing.visit(&reader, |card| {
         if !std::mem::take(&mut first) {
             chunk.push(',');
         }
-        chunk.push_str(card);
+        match newer_row(&newer, card) {
+            Some(row) => chunk.push_str(&row.to_string()),
+            None => chunk.push_str(card),
+        }
         if chunk.len() >= CHUNK {
             gone = sender.blocking_send(Ok(std::mem::take(&mut chunk).into())).is_err();
         }
@@ -396,8 +416,21 @@ fn write_all(
         std::ops::ControlFlow::Continue(())
     });
     visited.map_err(|why| failed(why.to_string()))?;
-    chunk.push_str(&format!("],\"runs\":[{}],\"more\":false{appendix}}}", runs.join(",")));
+    let (runs, shortages) = (runs.join(","), &extras.overlay["shortages"]);
+    let appendix = &extras.appendix;
+    chunk.push_str(&format!(
+        "],\"runs\":[{runs}],\"shortages\":{shortages},\"more\":false{appendix}}}"
+    ));
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
+}
+
+/// The row of a session that could not be written yet.
+fn newer_row<'a>(newer: &BTreeMap<&str, &'a Value>, card: &str) -> Option<&'a Value> {
+    if newer.is_empty() {
+        return None;
+    }
+    let card: Value = serde_json::from_str(card).ok()?;
+    newer.get(card["id"].as_str()?).copied()
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a client takes is measured here")]

@@ -8,7 +8,7 @@ use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 use axum::body::{Body, Bytes};
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::ids::{RunId, SessionId};
-use provost_engine::shell::Published;
+use provost_engine::shell::{Published, blocking::blocking_request};
 use provost_ledger::{AcceptedLoss, ReadLedger, SqliteReader};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
@@ -225,9 +225,7 @@ impl Follower {
                 let _turn = turn;
                 read(&path, &asked, PAGE)
             };
-            let Ok(Ok(found)) = tokio::task::spawn_blocking(read).await else {
-                return Err(Gone);
-            };
+            let found = blocking_request(read).await.map_err(|_| Gone)?;
             for row in &found.rows {
                 self.outbox.send(message(row)).await?;
             }

@@ -1,11 +1,15 @@
-//! Connections with limits: a peer that reads nothing is cut off, and one process holds only so many connections.
+//! Connections with limits: a peer that reads nothing is cut off, one process holds only so many connections, and those
+//! that have asked for nothing yet are closed first when descriptors run out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io,
     os::fd::{AsFd, OwnedFd},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -17,6 +21,7 @@ use tokio::{
     sync::Notify,
     time::Sleep,
 };
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::server::{Caller, Connection};
 
@@ -29,13 +34,21 @@ const PER_PROCESS: usize = 256;
 /// How many connections there may be at all, if there are twice as many descriptors.
 const AT_ONCE: usize = 4_096;
 
-/// The connections that are open, by the process that made them.
+/// How long a peer may take to send its first request.
+const FIRST_REQUEST: Duration = Duration::from_secs(30);
+
+/// Of the descriptors that the daemon may have, one in so many may be of a connection without a request.
+const SILENT_SHARE: u64 = 16;
+const LEAST_SILENT: usize = 8;
+const MOST_SILENT: usize = 512;
+
+/// The connections that are open.
 #[derive(Clone, Debug)]
 pub(crate) struct Connections {
-    open: Arc<Mutex<BTreeMap<i32, usize>>>,
+    open: Arc<Mutex<Open>>,
     /// How many there may be.
     limit: usize,
-    /// Told when one is closed.
+    /// Notified when one is closed.
     closed: Arc<Notify>,
 }
 
@@ -44,6 +57,47 @@ impl Default for Connections {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let limit = usize::try_from(descriptors / 2).unwrap_or(AT_ONCE).min(AT_ONCE);
         Connections { open: Arc::default(), limit, closed: Arc::default() }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// How many each process has.
+    by_process: BTreeMap<i32, usize>,
+    /// Those that have asked for nothing yet, the oldest first.
+    silent: VecDeque<Weak<Gate>>,
+}
+
+/// Whether a connection has asked for something, and whether it is to be closed.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    asked: AtomicBool,
+    closed: CancellationToken,
+}
+
+impl Gate {
+    /// Notes that a whole request came. From then on only its peer closes the connection.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    fn has_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Open {
+    /// Forgets those that are gone or have asked.
+    fn tidy(&mut self) {
+        self.silent.retain(|gate| gate.upgrade().is_some_and(|gate| !gate.has_asked()));
+    }
+
+    fn close_oldest(&mut self) -> bool {
+        let oldest = self.silent.pop_front().and_then(|gate| gate.upgrade());
+        if let Some(gate) = &oldest {
+            gate.closed.cancel();
+        }
+        oldest.is_some()
     }
 }
 
@@ -60,7 +114,7 @@ impl Connections {
         loop {
             // Before it is looked, so that what is closed in between is not missed.
             let closed = self.closed.notified();
-            if self.lock().values().sum::<usize>() < self.limit {
+            if self.lock().by_process.values().sum::<usize>() < self.limit {
                 return;
             }
             closed.await;
@@ -71,19 +125,37 @@ impl Connections {
     pub(crate) fn take(&self, stream: UnixStream) -> Option<TimedStream> {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).unwrap_or(0);
         let mut open = self.lock();
-        let own = open.get(&pid).copied().unwrap_or(0);
+        let own = open.by_process.get(&pid).copied().unwrap_or(0);
         if own >= PER_PROCESS {
             return None;
         }
-        open.insert(pid, own + 1);
+        open.by_process.insert(pid, own + 1);
+        let gate = Arc::new(Gate::default());
+        open.tidy();
+        open.silent.push_back(Arc::downgrade(&gate));
+        while open.silent.len() > most_silent() && open.close_oldest() {}
         drop(open);
         let counted = Counted { connections: self.clone(), pid };
-        let peer = Connection::pin(&stream);
-        let (limit, waiting) = (unread_limit(), None);
-        Some(TimedStream { inner: stream, peer, limit, waiting, _counted: counted })
+        Some(TimedStream {
+            peer: Connection::pin(&stream, Arc::clone(&gate)),
+            inner: stream,
+            limit: unread_limit(),
+            waiting: None,
+            closed: Box::pin(gate.closed.clone().cancelled_owned()),
+            late: Box::pin(tokio::time::sleep(FIRST_REQUEST)),
+            gate,
+            _counted: counted,
+        })
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, usize>> {
+    /// Closes the oldest connection that has asked for nothing yet; whether there was one.
+    pub(crate) fn shed(&self) -> bool {
+        let mut open = self.lock();
+        open.tidy();
+        open.close_oldest()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -101,12 +173,18 @@ fn unread_limit() -> Duration {
     set.map_or(UNREAD_LIMIT, Duration::from_millis)
 }
 
+/// How many connections may be open that have asked for nothing yet.
+fn most_silent() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / SILENT_SHARE).unwrap_or(MOST_SILENT).clamp(LEAST_SILENT, MOST_SILENT)
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut open = self.connections.lock();
-        match open.get_mut(&self.pid) {
+        match open.by_process.get_mut(&self.pid) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(open.remove(&self.pid)),
+            _ => drop(open.by_process.remove(&self.pid)),
         }
         drop(open);
         self.connections.closed.notify_one();
@@ -136,6 +214,10 @@ pub(crate) struct TimedStream {
     limit: Duration,
     /// Set while a write waits for the peer.
     waiting: Option<Pin<Box<Sleep>>>,
+    gate: Arc<Gate>,
+    closed: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Over when the first request takes too long.
+    late: Pin<Box<Sleep>>,
     _counted: Counted,
 }
 
@@ -150,6 +232,13 @@ impl TimedStream {
         let caller = self.peer.pinned()?.clone();
         let socket = self.inner.as_fd().try_clone_to_owned().ok()?;
         Some(Arrival { caller, socket })
+    }
+
+    /// Whether a connection that has asked for nothing yet is to be closed.
+    fn is_shed(&mut self, context: &mut Context<'_>) -> bool {
+        !self.gate.has_asked()
+            && (self.closed.as_mut().poll(context).is_ready()
+                || self.late.as_mut().poll(context).is_ready())
     }
 
     /// Ends a write that has waited too long.
@@ -179,6 +268,10 @@ impl AsyncRead for TimedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.is_shed(context) {
+            // As if the peer had closed it.
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.inner).poll_read(context, buffer)
     }
 }
@@ -238,6 +331,23 @@ mod tests {
     }
 
     #[test]
+    fn shed_connection_is_at_its_end_unless_it_asked() {
+        use tokio::io::AsyncReadExt;
+        runtime().block_on(async {
+            let connections = Connections::default();
+            let (ours, _asking) = UnixStream::pair().unwrap();
+            let asked = connections.take(ours).unwrap();
+            asked.gate().ask();
+            let (ours, _silent) = UnixStream::pair().unwrap();
+            let mut silent = connections.take(ours).unwrap();
+            assert!(connections.shed());
+            assert_eq!(silent.read(&mut [0; 8]).await.unwrap(), 0);
+            assert!(!connections.shed(), "the other one has asked");
+            drop(asked);
+        });
+    }
+
+    #[test]
     fn connections_of_one_process_are_counted() {
         runtime().block_on(async {
             let connections = Connections::default();
@@ -261,7 +371,7 @@ mod tests {
             assert!(!waiting.is_finished());
             drop(only);
             waiting.await.unwrap();
-            assert!(connections.open.lock().unwrap().is_empty());
+            assert!(connections.lock().by_process.is_empty());
         });
     }
 }

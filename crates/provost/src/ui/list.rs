@@ -1,6 +1,6 @@
 //! Sessions as a list: what needs a person comes first.
 
-use provost_api::{ExitRow, SessionRow};
+use provost_api::{ExitRow, SessionRow, ShortageRow};
 use provost_core::lifecycle::{Flag, State};
 
 use super::{
@@ -61,6 +61,20 @@ pub(crate) fn session_lines(
         ]);
     }
     table.lines(paint, screen)
+}
+
+/// Says what the machine is short of, one line each.
+pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<String> {
+    let line = |shortage: &ShortageRow| {
+        let waiting = match shortage.waiting {
+            0 => String::new(),
+            waiting => format!(" ({waiting} waiting)"),
+        };
+        let name = clean(&shortage.resource.replace('_', " "));
+        let label = paint.paint(Tone::Warn, &format!("short of {name}"));
+        format!("{label}  {}{waiting}", clean(&shortage.detail))
+    };
+    shortages.iter().map(line).collect()
 }
 
 /// Gives a state in words, with its cause, and the tone that it is said in.
@@ -157,7 +171,7 @@ fn rank(row: &SessionRow) -> u8 {
     match row.state.as_str() {
         _ if awaits_user(row) => 0,
         "failed" | "disputed" | "ended_unclaimed" | "stalled" | "lost" => 1,
-        _ if ["output_limit", "no_room", "not_verified_gone"]
+        _ if ["output_limit", "no_room", "shortage", "not_verified_gone"]
             .iter()
             .any(|f| is_flagged(row, f)) =>
         {
@@ -205,6 +219,9 @@ fn note(row: &SessionRow) -> String {
     }
     if let Some(why) = &row.retrying {
         return clean(&format!("retrying: {why}"));
+    }
+    if let Some(shortage) = &row.shortage {
+        return clean(&format!("waiting: {}", shortage.detail));
     }
     if is_flagged(row, "output_limit") {
         return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
@@ -271,6 +288,7 @@ pub(crate) mod tests {
             budget: Default::default(),
             limited: None,
             retrying: None,
+            shortage: None,
             screen: None,
             attempt: 1,
             instruction: None,

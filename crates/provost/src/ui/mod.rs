@@ -38,7 +38,7 @@ pub(crate) use graph::{Extent, GraphRow, graph_lines};
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{
     awaits_user, ending, is_interrupted, is_unseen, outcome, reason, session_lines, short,
-    state_words, under_way,
+    shortage_lines, state_words, under_way,
 };
 pub(crate) use paint::{Paint, Tone, Wish};
 pub(crate) use past::{audit_lines, hit_lines, metrics, past_head, past_lines, task_figures};

@@ -153,6 +153,9 @@ pub(crate) fn run_card(
     if let Some(detail) = row.detail.as_deref().filter(|detail| !detail.is_empty()) {
         card.text("reason", detail);
     }
+    if let Some(shortage) = &row.shortage {
+        card.text("waiting", &shortage.detail);
+    }
     card.text("asked", &row.goal);
     if let Some(understanding) = &row.understanding {
         card.text("means", understanding);
@@ -342,6 +345,7 @@ pub(crate) mod tests {
             sealed: false,
             cause: None,
             detail: None,
+            shortage: None,
             stage: "work".to_owned(),
             leg: 1,
             sessions: vec![session],

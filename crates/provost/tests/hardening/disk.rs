@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use provost_testkit::{Home, Output, eventually, scripted_agent_bin};
@@ -62,29 +62,23 @@ fn a_full_disk_holds_the_agent_and_loses_nothing() {
     assert!(matches!(row["state"].as_str(), Some("completed" | "failed")), "{row}");
 }
 
-#[test]
-fn without_room_on_the_disk_nothing_is_launched_and_the_reason_is_told() {
-    let disk = Disk::new();
-    fs::write(disk.inside("ballast"), vec![0; 50 << 20]).expect("the ballast fits");
-    let id = text(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
-    let row =
-        eventually("it has ended", || Some(disk.row(&id)).filter(|row| row["sealed"] == true));
-    assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"launch".into()), "{row}");
-    assert!(text(&row["reason"]).contains("MiB"), "{row}");
-}
-
 /// A home on a small disk. Everything that uses it enters its namespace.
-struct Disk {
-    home: Home,
+pub(crate) struct Disk {
+    pub(crate) home: Home,
     /// The process that keeps the namespace.
     keeper: Child,
 }
 
 impl Disk {
     fn new() -> Disk {
+        Disk::with(&format!("size={SIZE}"))
+    }
+
+    /// A disk with these options of tmpfs.
+    pub(crate) fn with(options: &str) -> Disk {
         let home = quick_home();
         let script = format!(
-            "mount -t tmpfs -o size={SIZE},mode=0700 tmpfs {} && echo ready && exec sleep 600",
+            "mount -t tmpfs -o {options},mode=0700 tmpfs {} && echo ready && exec sleep 600",
             home.path().display()
         );
         let mut command = Command::new("unshare");
@@ -98,23 +92,53 @@ impl Disk {
     }
 
     /// The path of a file on the disk, as seen from outside.
-    fn inside(&self, name: &str) -> PathBuf {
+    pub(crate) fn inside(&self, name: &str) -> PathBuf {
         let path = self.home.path().join(name);
         let below = path.strip_prefix("/").expect("a home's path is absolute");
         PathBuf::from(format!("/proc/{}/root", self.keeper.id())).join(below)
     }
 
-    fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         let about = rustix::fs::statvfs(self.inside("")).expect("the disk can be looked at");
         about.f_bavail
     }
 
-    fn row(&self, id: &str) -> Value {
+    /// Fills the disk up to this many bytes, in a file that can be removed again.
+    pub(crate) fn fill(&self, left: u64) -> PathBuf {
+        let ballast = self.inside("ballast");
+        let about = rustix::fs::statvfs(self.inside("")).expect("the disk can be looked at");
+        let free = about.f_bavail.saturating_mul(about.f_frsize);
+        let bytes = usize::try_from(free.saturating_sub(left)).expect("a small disk");
+        // The last block may be gone by now.
+        drop(fs::write(&ballast, vec![0; bytes]));
+        ballast
+    }
+
+    /// Takes all inodes but so many, in a directory that can be removed again.
+    pub(crate) fn fill_inodes(&self, left: u64) -> PathBuf {
+        let ballast = self.inside("inodes");
+        fs::create_dir(&ballast).expect("there is an inode left");
+        let free = || rustix::fs::statvfs(&ballast).expect("the disk can be looked at").f_favail;
+        let mut no = 0;
+        while free() > left {
+            fs::write(ballast.join(no.to_string()), "").expect("there is an inode left");
+            no += 1;
+        }
+        ballast
+    }
+
+    pub(crate) fn row(&self, id: &str) -> Value {
         self.provost(&["status", id, "--json"]).json()
     }
 
     #[track_caller]
-    fn provost(&self, args: &[&str]) -> Output {
+    pub(crate) fn provost(&self, args: &[&str]) -> Output {
+        self.provost_in(Path::new("/"), args)
+    }
+
+    /// The same in a directory.
+    #[track_caller]
+    pub(crate) fn provost_in(&self, dir: &Path, args: &[&str]) -> Output {
         let provost = self.home.command(args);
         let mut command = Command::new("nsenter");
         command.args([
@@ -124,7 +148,11 @@ impl Disk {
             "--mount",
             "--preserve-credentials",
         ]);
-        command.arg("--wd=/").arg(provost.get_program()).args(args).env_clear();
+        command
+            .arg(format!("--wd={}", dir.display()))
+            .arg(provost.get_program())
+            .args(args)
+            .env_clear();
         command.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let ran = command.stdin(Stdio::null()).output().expect("nsenter can be run");
         Output {

@@ -9,10 +9,15 @@ use serde_json::Value;
 /// A home with short windows, so that a session is over in a moment.
 pub(crate) fn quick_home() -> Home {
     let mut home = Home::new();
+    quicken(&mut home);
+    home
+}
+
+/// Gives a home short windows.
+pub(crate) fn quicken(home: &mut Home) {
     home.set_env("PROVOST_SESSION_SETTLE", "150ms");
     home.set_env("PROVOST_SESSION_DRAIN", "300ms");
     home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
-    home
 }
 
 /// Writes the user's configuration.

@@ -12,3 +12,4 @@ mod kit;
 mod races;
 mod recovery;
 mod scripts;
+mod shortages;

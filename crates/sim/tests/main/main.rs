@@ -8,4 +8,5 @@ mod depth;
 mod model;
 mod run_model;
 mod seeds;
+mod shortages;
 mod ten_thousand;

@@ -6,7 +6,10 @@ use axum::{
     response::IntoResponse,
 };
 use provost_api::{ApiError, Code};
-use provost_engine::look::{self, Form, Window, Within};
+use provost_engine::{
+    look::{self, Form, Window, Within},
+    shell::blocking::blocking_request,
+};
 use provost_ledger::{ReadLedger, SqliteReader};
 use serde::{Deserialize, Serialize};
 
@@ -168,7 +171,7 @@ pub(super) async fn read<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let path = daemon.world.home.ledger();
     let turn = daemon.read_turn(caller).await?;
-    let found = tokio::task::spawn_blocking(move || {
+    let found = blocking_request(move || {
         let _turn = turn;
         let unread = |why: &dyn std::fmt::Display| {
             ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
@@ -181,5 +184,5 @@ pub(super) async fn read<T: Send + 'static>(
             .map_err(|why| unread(&why))?;
         found.unwrap_or_else(|| Err(ApiError::new(Code::Internal, "nothing was read")))
     });
-    found.await.map_err(|why| ApiError::new(Code::Internal, why.to_string()))?
+    found.await
 }

@@ -57,6 +57,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::OutputFlows(_)
         | Event::OutputLost(_)
         | Event::RecordForged(_)
+        | Event::EffectShort(_)
+        | Event::EffectRetried(_)
         | Event::ReportsRefused(_)
         | Event::LimitRaised(_)
         | Event::ProgressTold(_)
@@ -207,6 +209,11 @@ fn stream(event: &Event) -> String {
         Event::RecordForged(e) => {
             format!("forged record of {} moved to {}; the effect ran", e.effect, e.moved_to)
         }
+        Event::EffectShort(e) => {
+            let name = e.shortage.resource.name();
+            format!("{} waits for {name}: {}", e.effect, e.shortage.detail)
+        }
+        Event::EffectRetried(e) => format!("{} tried again", e.effect),
         Event::ReportsRefused(e) => {
             format!("{} reports of {} taken, further ones refused", e.reports, size(e.bytes))
         }

@@ -1,0 +1,93 @@
+//! Effects that met a shortage: they wait, and are tried again for as long as they are owed.
+
+use super::{
+    command::Rejected,
+    effect::{Due, Effect},
+    event::{EffectRetried, EffectShort, Event, LaunchFailed},
+    state::Session,
+};
+use crate::{
+    shortage::{EffectWait, Shortage, retry_after_ms},
+    time::Moment,
+};
+
+impl Session {
+    /// How many tries of an effect met a shortage. A result that carries another number is a late one.
+    pub fn tries_of(&self, effect: &str) -> u32 {
+        self.wait_of(effect).map_or(0, |wait| wait.tries)
+    }
+
+    /// The effect that has waited longest for a resource, and for which.
+    pub fn short_of(&self) -> Option<&EffectWait> {
+        self.short.iter().min_by_key(|wait| wait.since.mono_ms)
+    }
+
+    fn wait_of(&self, effect: &str) -> Option<&EffectWait> {
+        self.short.iter().find(|wait| wait.effect == effect)
+    }
+
+    /// Whether an effect waits and is not to be tried yet.
+    pub(super) fn is_waiting(&self, effect: &Effect) -> bool {
+        !self.short.is_empty() && self.wait_of(&effect.key()).is_some_and(|wait| !wait.retrying)
+    }
+
+    pub(super) fn decide_short(
+        &self,
+        effect: &str,
+        tries: u32,
+        shortage: &Shortage,
+    ) -> Result<Vec<Event>, Rejected> {
+        let owed = self.owed();
+        let owed = owed.iter().find(|owed| owed.key() == effect && owed.may_wait());
+        let waits = self.wait_of(effect).is_some_and(|wait| !wait.retrying);
+        let current = owed.filter(|_| !waits && self.tries_of(effect) == tries);
+        if let (Some(Effect::StartLaunch(launch)), true) = (current, bug!(ShortageFailsLaunch)) {
+            let reason = shortage.detail.clone();
+            return Ok(vec![LaunchFailed { launch: *launch, reason }.into()]);
+        }
+        let met = EffectShort { effect: effect.to_owned(), shortage: shortage.clone() };
+        current.map(|_| vec![met.into()]).ok_or(Rejected::Nothing)
+    }
+
+    pub(super) fn wait_for_room(&mut self, met: &EffectShort, at: Moment) {
+        let before = self.wait_of(&met.effect);
+        let tries = before.map_or(0, |wait| wait.tries).saturating_add(1);
+        let wait = EffectWait {
+            effect: met.effect.clone(),
+            shortage: met.shortage.clone(),
+            tries,
+            since: before.map_or(at, |wait| wait.since),
+            retry_at_ms: at.deadline(retry_after_ms(tries)),
+            retrying: false,
+        };
+        self.short.retain(|wait| wait.effect != met.effect);
+        self.short.push(wait);
+    }
+
+    pub(super) fn retry(&mut self, retried: &EffectRetried) {
+        let waits = self.short.iter_mut().filter(|wait| wait.effect == retried.effect);
+        waits.for_each(|wait| wait.retrying = true);
+    }
+
+    /// What is no longer owed waits for nothing.
+    pub(super) fn forget_waits(&mut self) {
+        if !self.short.is_empty() {
+            let owed: Vec<String> = self.owed().iter().map(Effect::key).collect();
+            self.short.retain(|wait| owed.contains(&wait.effect));
+        }
+    }
+
+    fn next_retry(&self) -> Option<&EffectWait> {
+        let waits = self.short.iter().filter(|wait| !wait.retrying);
+        waits.min_by_key(|wait| wait.retry_at_ms).filter(|_| !bug!(ShortageNeverRetried))
+    }
+
+    pub(super) fn retry_deadline(&self) -> Option<(u64, Due)> {
+        self.next_retry().map(|wait| (wait.retry_at_ms, Due::Retry))
+    }
+
+    pub(super) fn retry_if_due(&self, now: Moment) -> Option<Event> {
+        let due = self.next_retry().filter(|wait| now.mono_ms >= wait.retry_at_ms)?;
+        Some(EffectRetried { effect: due.effect.clone() }.into())
+    }
+}

@@ -1,0 +1,187 @@
+//! Shortages: a resource that the machine lacks for now.
+//!
+//! Work that meets one waits and is retried. It never fails because of one: a shortage says nothing about the work.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{session::EffectKey, time::Moment};
+
+/// A resource that may run out and come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Threads and processes.
+    Threads,
+    Descriptors,
+    Memory,
+    DiskSpace,
+    Inodes,
+    /// The file system is mounted read-only.
+    WritableDisk,
+    /// A directory of Provost's home is missing or not writable.
+    Directory,
+}
+
+impl Resource {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Resource::Threads => "threads",
+            Resource::Descriptors => "descriptors",
+            Resource::Memory => "memory",
+            Resource::DiskSpace => "disk_space",
+            Resource::Inodes => "inodes",
+            Resource::WritableDisk => "writable_disk",
+            Resource::Directory => "directory",
+        }
+    }
+
+    /// The resource as people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Resource::Threads => "threads",
+            Resource::Descriptors => "file descriptors",
+            Resource::Memory => "memory",
+            Resource::DiskSpace => "disk space",
+            Resource::Inodes => "inodes",
+            Resource::WritableDisk => "a writable disk",
+            Resource::Directory => "a writable directory",
+        }
+    }
+}
+
+/// Which resource is short, and how that showed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortage {
+    pub resource: Resource,
+    pub detail: String,
+}
+
+/// The messages of the C library for errors that mean a shortage. Git prints them too: it runs with `LC_ALL=C`.
+const MESSAGES: [(&str, Resource); 7] = [
+    ("No space left on device", Resource::DiskSpace),
+    ("Disk quota exceeded", Resource::DiskSpace),
+    ("Quota exceeded", Resource::DiskSpace),
+    ("Too many open files", Resource::Descriptors),
+    ("Resource temporarily unavailable", Resource::Threads),
+    ("Cannot allocate memory", Resource::Memory),
+    ("Read-only file system", Resource::WritableDisk),
+];
+
+/// What git prints when a write failed, without the reason. A write to a file that is open fails for lack of room.
+const FAILED_WRITES: [&str; 6] = [
+    "unable to write file",
+    "unable to write new index file",
+    "unable to write new_index file",
+    "unable to write loose object file",
+    "could not create leading directories",
+    "Out of diskspace",
+];
+
+impl Shortage {
+    pub fn new(resource: Resource, detail: impl Into<String>) -> Shortage {
+        Shortage { resource, detail: detail.into() }
+    }
+
+    /// Classifies an error number of Linux.
+    pub fn from_os_error(code: i32, detail: impl Into<String>) -> Option<Shortage> {
+        let resource = match code {
+            11 => Resource::Threads,
+            12 => Resource::Memory,
+            23 | 24 => Resource::Descriptors,
+            28 | 122 => Resource::DiskSpace,
+            30 => Resource::WritableDisk,
+            _ => return None,
+        };
+        Some(Shortage::new(resource, detail))
+    }
+
+    /// Classifies the text of an error with its causes, or what git printed. The system's message stands alone or after
+    /// a colon; anywhere else it is part of a name.
+    pub fn from_text(text: &str) -> Option<Shortage> {
+        let is_cause = |message: &str| {
+            text.lines().any(|line| {
+                let stands = line.match_indices(message).any(|(at, _)| {
+                    let before = line[..at].trim_end();
+                    before.is_empty() || before.ends_with(':')
+                });
+                stands && !line.is_empty()
+            })
+        };
+        let known = MESSAGES.iter().find(|(message, _)| is_cause(message));
+        let written = || FAILED_WRITES.iter().find(|message| is_cause(message));
+        let resource = match known {
+            Some((_, resource)) => *resource,
+            None => written().map(|_| Resource::DiskSpace)?,
+        };
+        Some(Shortage::new(resource, text))
+    }
+}
+
+/// The first retry comes after this time; each later one after twice the time before.
+pub const FIRST_RETRY_MS: u64 = 1_000;
+
+/// The longest time between two retries. There is no last one.
+pub const LONGEST_RETRY_MS: u64 = 15_000;
+
+/// The time before the next try, after this many failed.
+pub fn retry_after_ms(tries: u32) -> u64 {
+    let doubled = FIRST_RETRY_MS.checked_shl(tries.saturating_sub(1).min(32));
+    doubled.unwrap_or(LONGEST_RETRY_MS).min(LONGEST_RETRY_MS)
+}
+
+/// An effect that met a shortage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectWait {
+    pub effect: EffectKey,
+    pub shortage: Shortage,
+    /// How many tries met a shortage.
+    pub tries: u32,
+    pub since: Moment,
+    /// When it is tried again, on the clock that windows are measured by.
+    pub retry_at_ms: u64,
+    /// Whether it is being tried again now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retrying: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(text: &str) -> Option<Resource> {
+        Shortage::from_text(text).map(|shortage| shortage.resource)
+    }
+
+    #[test]
+    fn system_messages_are_classified_where_they_are_the_cause() {
+        let made = "start it: make the directory \"/x\": No space left on device (os error 28)";
+        assert_eq!(resource(made), Some(Resource::DiskSpace));
+        assert_eq!(resource("Too many open files in system"), Some(Resource::Descriptors));
+        assert_eq!(
+            resource("start a holder: Resource temporarily unavailable (os error 11)"),
+            Some(Resource::Threads)
+        );
+        assert_eq!(resource("open log: Read-only file system"), Some(Resource::WritableDisk));
+        assert_eq!(resource("cannot run \"No space left on device\": not found"), None);
+        assert_eq!(resource("cannot run \"codex\": Permission denied (os error 13)"), None);
+        assert_eq!(resource(""), None);
+    }
+
+    #[test]
+    fn failed_writes_of_git_are_a_lack_of_disk_space() {
+        let reset = "run git reset --hard: unable to write file big";
+        assert_eq!(resource(reset), Some(Resource::DiskSpace));
+        let listed = "error: unable to write file big\nfatal: Could not reset index file";
+        assert_eq!(resource(listed), Some(Resource::DiskSpace));
+        let leading = "fatal: could not create leading directories of 'a/b'";
+        assert_eq!(resource(leading), Some(Resource::DiskSpace));
+        assert_eq!(resource("fatal: not a git repository"), None);
+    }
+
+    #[test]
+    fn retries_come_ever_later_up_to_a_bound() {
+        let waits: Vec<u64> = (1..8).map(retry_after_ms).collect();
+        assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
+        assert_eq!(retry_after_ms(u32::MAX), LONGEST_RETRY_MS);
+    }
+}

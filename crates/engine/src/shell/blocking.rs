@@ -1,0 +1,207 @@
+//! Runs what may block on threads that are there from the beginning.
+//!
+//! A machine that is short of threads makes such work slow, and nothing else: it waits for a thread of its lane. Requests
+//! have a lane of their own, so that they are answered while all other threads are busy.
+
+use std::{
+    any::Any,
+    collections::VecDeque,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+/// How long a thread that was started on demand waits for more to do.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// How much stack a thread gets.
+const STACK: usize = 512 << 10;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads that share one queue.
+struct Lane {
+    name: &'static str,
+    /// How many threads stay.
+    kept: usize,
+    /// How many threads there may be.
+    most: usize,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+}
+
+/// What effects and followers do.
+static WORK: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("work", 4, 48));
+
+/// What requests need.
+static REQUESTS: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("requests", 2, 32));
+
+/// Starts the threads that stay. It is an error if one cannot be started: a daemon without them would answer nothing.
+pub fn start() -> io::Result<()> {
+    WORK.start()?;
+    REQUESTS.start()
+}
+
+/// Runs something that may block, for an effect or a follower.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    WORK.run(work).await
+}
+
+/// Runs something that may block, for a request. It does not wait for effects.
+pub async fn blocking_request<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    REQUESTS.run(work).await
+}
+
+impl Lane {
+    fn new(name: &'static str, kept: usize, most: usize) -> &'static Lane {
+        let (state, wake) = (Mutex::default(), Condvar::new());
+        Box::leak(Box::new(Lane { name, kept, most, state, wake }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&'static self) -> io::Result<()> {
+        while self.lock().threads < self.kept {
+            self.add_thread()?;
+        }
+        Ok(())
+    }
+
+    fn add_thread(&'static self) -> io::Result<()> {
+        let stays = {
+            let mut state = self.lock();
+            state.threads += 1;
+            state.threads <= self.kept
+        };
+        let thread = thread::Builder::new().name(self.name.to_owned()).stack_size(STACK);
+        let started = thread.spawn(move || self.serve(stays));
+        if started.is_err() {
+            self.lock().threads -= 1;
+        }
+        started.map(drop)
+    }
+
+    async fn run<T: Send + 'static>(&'static self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, result) = oneshot::channel::<Result<T, Box<dyn Any + Send>>>();
+        self.give(Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(work));
+            // Whoever asked may have been dropped meanwhile.
+            done.send(result).ok();
+        }));
+        match result.await {
+            Ok(Ok(value)) => value,
+            Ok(Err(panic)) => resume_unwind(panic),
+            // Only the end of the process loses a job.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn give(&'static self, job: Job) {
+        let busy = {
+            let mut state = self.lock();
+            state.queue.push_back(job);
+            state.queue.len() > state.idle && state.threads < self.most
+        };
+        self.wake.notify_one();
+        if busy {
+            // Without another thread those that are there come to it.
+            self.add_thread().ok();
+        }
+    }
+
+    fn serve(&self, stays: bool) {
+        while let Some(job) = self.next(stays) {
+            job();
+        }
+    }
+
+    /// Waits for the next job. None if the thread has been idle for long and does not stay.
+    fn next(&self, stays: bool) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                return Some(job);
+            }
+            state.idle += 1;
+            let (woken, late) = if stays {
+                (self.wake.wait(state).unwrap_or_else(PoisonError::into_inner), false)
+            } else {
+                let waited = self.wake.wait_timeout(state, IDLE);
+                let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                (state, timeout.timed_out())
+            };
+            state = woken;
+            state.idle -= 1;
+            if late && state.queue.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn more_jobs_than_threads_are_all_done() {
+        let lane = Lane::new("test", 1, 1);
+        lane.start().unwrap();
+        let done = runtime().block_on(async {
+            let jobs: Vec<_> =
+                (0..20).map(|no| tokio::spawn(async move { lane.run(move || no).await })).collect();
+            let mut done = Vec::new();
+            for job in jobs {
+                done.push(job.await.unwrap());
+            }
+            done
+        });
+        assert_eq!(done, Vec::from_iter(0..20));
+        assert_eq!(lane.lock().threads, 1, "one thread is enough");
+    }
+
+    #[test]
+    fn panic_reaches_its_caller_and_leaves_the_thread() {
+        let lane = Lane::new("test", 1, 1);
+        lane.start().unwrap();
+        runtime().block_on(async {
+            let broken = tokio::spawn(async { lane.run(|| panic!("on purpose")).await });
+            assert!(broken.await.unwrap_err().is_panic());
+            assert_eq!(lane.run(|| 7).await, 7);
+        });
+    }
+
+    #[test]
+    fn busy_lane_starts_another_thread() {
+        let lane = Lane::new("test", 1, 2);
+        lane.start().unwrap();
+        let (release, wait) = mpsc::channel::<()>();
+        runtime().block_on(async {
+            let long = tokio::spawn(lane.run(move || wait.recv().is_ok()));
+            // It is under way before the next one comes, or that one's thread takes it.
+            assert_eq!(lane.run(|| 1).await, 1);
+            release.send(()).unwrap();
+            assert!(long.await.unwrap());
+        });
+    }
+}

@@ -1,0 +1,98 @@
+//! What is shown while the ledger cannot be written: sessions as they would be, and what the machine is short of.
+
+use std::collections::BTreeMap;
+
+use provost_api::{SessionRow, ShortageRow};
+use provost_core::{
+    ids::SessionId,
+    session::{Command, LaunchPhase, Session},
+    shortage::{Resource, Shortage},
+};
+use provost_ledger::AppendError;
+
+use super::{handle::Told, held, owner::Owner, shortage};
+use crate::card;
+
+impl Owner {
+    /// Decides what was observed and could not be written, as if it could. A process that is known to have ended is not
+    /// shown as alive because its holder cannot record how.
+    pub(super) fn previewed(&self, told: &[Told]) -> BTreeMap<SessionId, Session> {
+        if self.unwritten.is_none() && shortage::of_disk(self.home.root()).is_none() {
+            return BTreeMap::new();
+        }
+        let mut turn = self.begin_turn();
+        for (one, command) in told.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
+        {
+            // What is not new changes nothing.
+            drop(turn.command(one.session, command, "provost"));
+        }
+        for session in self.board.sessions() {
+            let Some(launch) = session.current_launch() else { continue };
+            let LaunchPhase::Running { child: Some(child), .. } = &launch.phase else { continue };
+            if !launch.adopted && matches!(held::theirs(child).is_alive(), Ok(false)) {
+                let unknown = Command::ProcessUnknown { launch: launch.id, why: ENDED.to_owned() };
+                drop(turn.command(session.id, &unknown, "provost"));
+            }
+        }
+        turn.changed().map(|session| (session.id, session.clone())).collect()
+    }
+
+    /// Shows a session as it would be.
+    pub(super) fn previewed_row(&self, session: &Session) -> SessionRow {
+        let mut row = card::row(session);
+        let ended = row.process == "unknown" && !row.terminal;
+        let detail = self.unwritten.as_ref().map(|unwritten| unwritten.detail.clone());
+        let detail = detail.or_else(|| ended.then(|| ENDED.to_owned()));
+        if let (None, Some(detail)) = (&row.reason, detail) {
+            row.reason = Some(format!("not recorded yet: {detail}"));
+        }
+        row
+    }
+
+    /// Returns the row of a session that the ledger's card is behind.
+    pub(super) fn previewed_card(&self, card: &str) -> Option<String> {
+        if self.preview.is_empty() {
+            return None;
+        }
+        let row: SessionRow = serde_json::from_str(card).ok()?;
+        let session = self.preview.get(&row.id.parse().ok()?)?;
+        serde_json::to_string(&self.previewed_row(session)).ok()
+    }
+
+    /// What the machine is short of, with how much waits for it.
+    pub(super) fn shortages(&self) -> Vec<ShortageRow> {
+        let waits = self.board.sessions().filter_map(Session::short_of);
+        let waits = waits.map(|wait| wait.shortage.clone());
+        let of_others = self.waits.all().into_iter().map(|(_, shortage)| shortage);
+        let mut found: BTreeMap<Resource, ShortageRow> = BTreeMap::new();
+        let disk = shortage::of_disk(self.home.root());
+        for shortage in self.unwritten.iter().cloned().chain(disk) {
+            found.entry(shortage.resource).or_insert_with(|| card::shortage(&shortage));
+        }
+        for shortage in waits.chain(of_others) {
+            let row = found.entry(shortage.resource).or_insert_with(|| card::shortage(&shortage));
+            row.waiting += 1;
+        }
+        found.into_values().collect()
+    }
+
+    /// Why a write failed, if it is for lack of something that may come back.
+    pub(super) fn unwritten_for(&self, why: &AppendError) -> Option<Shortage> {
+        let AppendError::Storage(why) = why else { return None };
+        let detail = format!("the ledger cannot be written: {}", held::chain(why));
+        let resource = match (why, shortage::of_disk(self.home.root())) {
+            (provost_ledger::Error::Full { .. }, Some(found)) => found.resource,
+            (provost_ledger::Error::Full { .. }, None) => Resource::DiskSpace,
+            (_, Some(found)) => found.resource,
+            (_, None) => {
+                let known = Shortage::from_text(&detail);
+                known.map_or(Resource::WritableDisk, |shortage| shortage.resource)
+            }
+        };
+        Some(Shortage::new(resource, detail))
+    }
+}
+
+/// What is said of a process that has ended, and of which nothing more can be recorded now.
+const ENDED: &str =
+    "the process has ended, and how it ended cannot be recorded before there is room";

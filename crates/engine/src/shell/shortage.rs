@@ -1,0 +1,257 @@
+//! What the machine is short of: looked for before something is begun, and found in what came of it.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use provost_core::{
+    ids::RunId,
+    run,
+    session::{Command, EffectKey, HookEnd},
+    shortage::{Resource, Shortage, retry_after_ms},
+    task,
+    verdict::{CheckEnd, Receipt},
+};
+use provost_sys::private;
+use rustix::{
+    fs::{Access, StatVfsMountFlags},
+    process::{Resource as Limit, getrlimit},
+};
+use tokio::sync::watch;
+
+use super::held;
+use crate::stream::Subject;
+
+/// With less room than this on the disk nothing is launched.
+const FREE_DISK: u64 = 16 << 20;
+
+/// The same for inodes.
+const FREE_INODES: u64 = 64;
+
+/// Of the descriptors that the daemon may have, one in so many is kept for commands: no launch takes it.
+const KEPT_SHARE: u64 = 4;
+const LEAST_KEPT: u64 = 48;
+const MOST_KEPT: u64 = 512;
+
+/// Looks at the disk of a directory.
+pub(crate) fn of_disk(home: &Path) -> Option<Shortage> {
+    let about = match rustix::fs::statvfs(home) {
+        Ok(about) => about,
+        Err(why) => {
+            let detail = format!("cannot look at the disk of {}: {why}", home.display());
+            return Shortage::from_os_error(why.raw_os_error(), detail);
+        }
+    };
+    let place = home.display();
+    if about.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        let detail = format!("the file system of {place} is read-only");
+        return Some(Shortage::new(Resource::WritableDisk, detail));
+    }
+    let free = about.f_bavail.saturating_mul(about.f_frsize);
+    if free < FREE_DISK {
+        let (left, needed) = (free >> 20, FREE_DISK >> 20);
+        let detail = format!(
+            "the disk of {place} has {left} MiB left; {needed} MiB are needed to start an agent"
+        );
+        return Some(Shortage::new(Resource::DiskSpace, detail));
+    }
+    // Some file systems count no inodes.
+    (about.f_files > 0 && about.f_favail < FREE_INODES).then(|| {
+        let left = about.f_favail;
+        let detail = format!(
+            "the disk of {place} has {left} inodes left; {FREE_INODES} are needed to start an agent"
+        );
+        Shortage::new(Resource::Inodes, detail)
+    })
+}
+
+/// Looks at the descriptors of this process.
+pub(crate) fn of_descriptors() -> Option<Shortage> {
+    let limit = getrlimit(Limit::Nofile).current?;
+    let kept = (limit / KEPT_SHARE).clamp(LEAST_KEPT, MOST_KEPT);
+    let used = match std::fs::read_dir("/proc/self/fd") {
+        Ok(open) => open.count() as u64,
+        Err(why) => {
+            let detail = format!("cannot count open descriptors: {why}");
+            return why.raw_os_error().and_then(|code| Shortage::from_os_error(code, detail));
+        }
+    };
+    let free = limit.saturating_sub(used);
+    (free < kept).then(|| {
+        let detail = format!(
+            "{free} of {limit} file descriptors are free; the last {kept} are kept for commands"
+        );
+        Shortage::new(Resource::Descriptors, detail)
+    })
+}
+
+/// Makes sure that a directory of the home is there and can be written to. One that was removed is made again.
+pub(crate) fn of_directory(directory: &Path) -> Option<Shortage> {
+    let ready = private::own_dir(directory)
+        .and_then(|()| Ok(rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK)?));
+    let why = ready.err()?;
+    let place = directory.display();
+    let known = why.raw_os_error();
+    let known = known.and_then(|code| Shortage::from_os_error(code, format!("{place}: {why}")));
+    Some(known.unwrap_or_else(|| {
+        let fix = match why.kind() {
+            io::ErrorKind::PermissionDenied => format!("; next: chmod u+rwx {place}"),
+            _ => String::new(),
+        };
+        let detail = format!("the directory {place} cannot be written to: {why}{fix}");
+        Shortage::new(Resource::Directory, detail)
+    }))
+}
+
+/// Tells a lack of inodes from a lack of blocks: the error is the same.
+pub(crate) fn refined(shortage: Shortage, home: &Path) -> Shortage {
+    match (shortage.resource, of_disk(home)) {
+        (Resource::DiskSpace, Some(found)) if found.resource == Resource::Inodes => found,
+        _ => shortage,
+    }
+}
+
+/// The shortage that kept an effect of a session from being done, if one did.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
+pub(crate) fn in_session(command: &Command) -> Option<Shortage> {
+    match command {
+        Command::WorkFailed { reason }
+        | Command::LaunchFailed { reason, .. }
+        | Command::SnapshotFailed { reason, .. } => Shortage::from_text(reason),
+        Command::CheckFinished { receipt, .. } => in_receipt(receipt),
+        Command::HookFinished { end, .. } => in_hook(end),
+        _ => None,
+    }
+}
+
+/// The same for a run.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
+pub(crate) fn in_run(command: &run::Command) -> Option<Shortage> {
+    match command {
+        run::Command::HeadFailed { reason, .. }
+        | run::Command::ErrandFailed { reason, .. }
+        | run::Command::QueueFailed { reason, .. }
+        | run::Command::LandFailed { reason, .. }
+        | run::Command::CardWritten { failure: Some(reason), .. } => Shortage::from_text(reason),
+        run::Command::HookFinished { end, .. } => in_hook(end),
+        _ => None,
+    }
+}
+
+/// The same for a task.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
+pub(crate) fn in_task(command: &task::Command) -> Option<Shortage> {
+    match command {
+        task::Command::CheckDone { receipt, .. } => in_receipt(receipt),
+        _ => None,
+    }
+}
+
+fn in_receipt(receipt: &Receipt) -> Option<Shortage> {
+    match &receipt.end {
+        CheckEnd::Unfinished(why) => Shortage::from_text(why),
+        CheckEnd::Exit(_) | CheckEnd::Signal(_) | CheckEnd::TimeLimit | CheckEnd::OutputLimit => {
+            None
+        }
+    }
+}
+
+fn in_hook(end: &HookEnd) -> Option<Shortage> {
+    match end {
+        // One that was started is found again: it is not run twice.
+        HookEnd::NotStarted(why) | HookEnd::Uncertain(why) => Shortage::from_text(why),
+        HookEnd::Exit(_) | HookEnd::Signal(_) | HookEnd::TimeLimit | HookEnd::OutputLimit => None,
+    }
+}
+
+/// The effects of runs and tasks that wait for a resource. Sessions record their own.
+#[derive(Clone, Debug, Default)]
+pub struct Waits {
+    effects: Arc<Mutex<BTreeMap<(Subject, EffectKey), Shortage>>>,
+}
+
+/// An effect that may have to wait. It waits no longer when this is dropped.
+pub(crate) struct Wait {
+    waits: Waits,
+    key: (Subject, EffectKey),
+    tries: u32,
+}
+
+impl Waits {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Subject, EffectKey), Shortage>> {
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn of(&self, subject: Subject, key: EffectKey) -> Wait {
+        Wait { waits: self.clone(), key: (subject, key), tries: 0 }
+    }
+
+    /// What an effect of a run waits for.
+    pub(crate) fn of_run(&self, run: RunId) -> Option<Shortage> {
+        let waits = self.lock();
+        let found = waits.iter().find(|((subject, _), _)| *subject == Subject::Run(run));
+        found.map(|(_, shortage)| shortage.clone())
+    }
+
+    /// What the effects of runs and tasks wait for.
+    pub(crate) fn all(&self) -> Vec<(Subject, Shortage)> {
+        self.lock().iter().map(|((subject, _), shortage)| (*subject, shortage.clone())).collect()
+    }
+}
+
+impl Wait {
+    /// Waits before the next try; whether it is still wanted then.
+    pub(crate) async fn pause(
+        &mut self,
+        shortage: Shortage,
+        cancel: &mut watch::Receiver<bool>,
+    ) -> bool {
+        self.tries = self.tries.saturating_add(1);
+        self.waits.lock().insert(self.key.clone(), shortage);
+        tokio::select! {
+            () = held::pause(Duration::from_millis(retry_after_ms(self.tries))) => true,
+            () = held::cancelled(cancel) => false,
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.waits.lock().remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn missing_directory_is_made_again() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("launches");
+        assert_eq!(of_directory(&directory), None);
+        assert!(directory.is_dir());
+    }
+
+    #[test]
+    fn directory_that_cannot_be_made_is_short() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("launches");
+        fs::write(&directory, "a file").unwrap();
+        let found = of_directory(&directory).unwrap();
+        assert_eq!(found.resource, Resource::Directory, "{found:?}");
+        fs::remove_file(&directory).unwrap();
+        fs::create_dir(&directory).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o500)).unwrap();
+        let found = of_directory(&directory);
+        // Root may write everywhere.
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!(found.is_none(), is_root, "{found:?}");
+    }
+}
