@@ -115,7 +115,8 @@ fn f4_2_goal_that_is_paused_or_interrupted_begins_no_turn() {
     let mut bench = working();
     goal(&mut bench, true);
     bench.signal(over(TurnEnd::Interrupted));
-    assert!(asked(&bench), "after an interrupt no turn begins by itself");
+    assert!(bench.session.awaits_user(), "after an interrupt no turn begins by itself");
+    assert!(!asked(&bench), "an interrupted turn is not finished");
 }
 
 #[test]
