@@ -469,6 +469,7 @@ impl Turn<'_> {
             | Due::Expiry
             | Due::Proof
             | Due::Reaction
+            | Due::OwnTurn
             | Due::Compaction => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.
