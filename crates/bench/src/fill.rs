@@ -143,6 +143,8 @@ pub(crate) fn run_spec(planning: Planning) -> RunSpec {
         reviews: Reviews { task: ReviewMode::Off, ..Reviews::default() },
         land: LandMode::Branch,
         checks: Vec::new(),
+        configured_checks: false,
+        no_checks: false,
         keep: Vec::new(),
         protected: Vec::new(),
         setup: None,

@@ -76,21 +76,21 @@ impl Session {
         cursor: Cursor,
     ) -> Decision {
         let message = self.written(key).ok_or(Rejected::Nothing)?;
-        if matches!(message.fate, MessageFate::Undeliverable { .. }) {
+        let current = self.current_launch().is_some_and(|current| current.id == launch.id);
+        let attempt = self.attempt();
+        let over = matches!(message.fate, MessageFate::Undeliverable { .. })
+            || message.attempt != attempt.no;
+        if over || !current {
             return Err(Rejected::Nothing);
         }
-        let attempt = self.attempt();
         let asks = message.kind == MessageKind::ResultWanted;
         let in_a_row = if asks { attempt.refusals } else { message.refusals };
         let in_the_way = busy || launch.turn().is_some();
         let again = in_the_way && message.is_text() && in_a_row + 1 < MAX_REFUSALS;
         let (key, reason) = (message.key.clone(), reason.to_owned());
         let refused = MessageRefused { key, launch: launch.id, reason, again, cursor };
-        let ends = !again
-            && message.is_indispensable()
-            && message.attempt == attempt.no
-            && !attempt.is_sealed()
-            && !attempt.is_decided();
+        let ends =
+            !again && message.is_indispensable() && !attempt.is_sealed() && !attempt.is_decided();
         let stopped = ends.then(|| {
             let detail = format!("the agent's program refused a message: {}", refused.reason);
             AttemptStopped { cause: StopCause::Launch, detail }.into()

@@ -266,7 +266,7 @@ fn f4_3_once_a_usage_limit_is_waited_for_and_resumed() {
         // Codex names the minute of the reset.
         let until = row["limited"]["until"].as_i64().unwrap() - row["opened_at"].as_i64().unwrap();
         assert!(until < 180_000, "{which:?}: {row:#}");
-        let why = stage.provost(&["status", &id, "--why"]).ok().stdout();
+        let why = stage.provost(&["status", &id, "--why"]).ok().stdout.clone();
         assert!(why.contains("usage limit"), "{why}");
         stage.daemon().kill();
         stage.a_day_later(&["status", &id]);
