@@ -208,7 +208,7 @@ fn checks(row: &SessionRow) -> (Tone, String) {
 
 /// The one thing about a session that is most worth a line.
 fn note(row: &SessionRow) -> String {
-    if let Some(request) = row.requests.first() {
+    if let Some(request) = row.requests.first().filter(|_| !row.terminal) {
         return clean(&format!("{}: {}", request.kind, request.title));
     }
     if let Some(pid) = given_up(row) {
