@@ -72,6 +72,8 @@ pub(crate) struct Taker {
 pub(crate) struct Waiter {
     pub(crate) task: StandingId,
     pub(crate) awaited: Awaited,
+    /// When it begins to wait: whoever repeats a command under its key may do so much later.
+    pub(crate) begin_ms: u64,
     /// None until it has begun to follow the events.
     pub(crate) wait: Option<Wait>,
     pub(crate) answered: bool,

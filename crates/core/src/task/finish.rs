@@ -14,7 +14,7 @@ use crate::{
     lifecycle::State,
     session::{Session, WorkState},
     text::{in_quotes, named},
-    verdict::{CheckEnd, EmptyDiff, Receipt},
+    verdict::{CheckEnd, Receipt},
 };
 
 /// Something that keeps a task from being finished.
@@ -287,9 +287,6 @@ impl Task {
     ) -> Option<Blocker> {
         let member = self.members.iter().find(|member| member.name == worker)?;
         let session = look(member.session?)?;
-        if session.spec.empty_diff == EmptyDiff::Accepted {
-            return None;
-        }
         let tree = match &session.work {
             WorkState::Ready { base, .. } => base.as_ref()?.tree.clone(),
             WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => return None,

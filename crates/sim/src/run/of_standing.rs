@@ -71,10 +71,12 @@ impl Sim {
         !task.is_paused() && waiting.any(|message| message.to.name() == taker.consumer)
     }
 
-    /// Gives when a taker that sleeps wakes up.
+    /// Gives when a taker that sleeps wakes up, or somebody begins to wait.
     pub(super) fn next_taker(&self) -> Option<u64> {
         let now = self.world.now_ms;
-        self.takers.iter().map(|taker| taker.wake_ms).filter(|wake| *wake > now).min()
+        let takers = self.takers.iter().map(|taker| taker.wake_ms);
+        let waiters = self.waiters.iter().map(|waiter| waiter.begin_ms);
+        takers.chain(waiters).filter(|wake| *wake > now).min()
     }
 
     /// A taker does its next step, or dies, gives back what it has, or sleeps over it.
@@ -125,9 +127,11 @@ impl Sim {
     pub(super) fn hear_replies(&mut self) -> Result<(), Broken> {
         for (key, reply) in std::mem::take(&mut self.engine.replies) {
             if let (Reply::Begun(awaited), Some(task)) = (reply, self.waited_asks.remove(&key)) {
-                let waiter = Waiter { task, awaited, wait: None, answered: false };
-                // Some ask once more under the same key, and get the same answer.
-                self.waiters.extend(vec![waiter; 1 + usize::from(self.rng.percent(30))]);
+                let waiter = Waiter { task, awaited, begin_ms: 0, wait: None, answered: false };
+                // Some ask once more under the same key, much later, and get the same answer.
+                let begin_ms = self.world.now_ms + self.rng.below(40_000);
+                let later = self.rng.percent(50).then(|| Waiter { begin_ms, ..waiter.clone() });
+                self.waiters.extend([waiter].into_iter().chain(later));
                 continue;
             }
             let Some(taker) = self.takers.iter_mut().find(|one| one.asked.as_ref() == Some(&key))
@@ -157,7 +161,7 @@ impl Sim {
     pub(super) fn busy_waiters(&self) -> Vec<usize> {
         let busy = |waiter: &Waiter| match &waiter.wait {
             _ if waiter.answered => false,
-            None => true,
+            None => waiter.begin_ms <= self.world.now_ms,
             Some(wait) => {
                 wait.is_due() || self.engine.task_event_after(waiter.task, wait.since()).is_some()
             }
@@ -464,6 +468,10 @@ impl Sim {
             let template = Box::new(standing::template(&mut self.rng));
             return Some((by, Command::BeginLoop { template }));
         };
+        // What waits to be accepted may be of a loop that is over by then.
+        if looped.asked.is_some() && self.rng.percent(40) {
+            return Some((Actor::Operator, Command::StopLoop { because: WORDS.to_owned() }));
+        }
         let missing = looped.missing();
         let wanted = looped.template.evidence.iter().find(|one| missing.contains(&one.name));
         let Some(wanted) = wanted.filter(|_| self.rng.percent(85)) else {

@@ -131,12 +131,17 @@ fn whoever_has_a_check_run_is_told_once_what_came_of_it() {
 #[test]
 fn whoever_asks_for_a_finish_is_told_what_the_audit_found() {
     let checked = TaskSpec { checks: vec!["test".to_owned()], ..task_spec() };
-    let (mut desk, bench) = driven(checked);
+    let (mut desk, mut bench) = driven(checked);
     let finish = || Command::Finish { because: A_REASON.to_owned(), allow: Vec::new() };
     let end = |end, no| {
         let receipt = Box::new(receipt("tree", "test", end));
         Command::CheckDone { no, receipt, compared: None }
     };
+    let refused = desk.done(&member("boss"), finish());
+    let [Event::FinishRefused(refused)] = refused.as_slice() else { panic!("{refused:?}") };
+    assert_eq!(refused.blockers[0].code(), "member_working");
+    bench.signal(OVER).signal(OVER);
+    desk.sessions.insert(bench.session.id, bench.session.clone());
     desk.done(&member("boss"), finish());
     desk.done(&Actor::Provost, end(CheckEnd::Exit(1), 1));
     let told: Vec<_> = desk.task.messages.iter().filter(|m| m.kind == Kind::News).collect();

@@ -86,7 +86,9 @@ fn the_audit_names_the_member_in_whose_name_it_was_done() {
     desk.provost(&[&["task", "go-on"], &own[..]].concat()).ok();
     desk.provost(&[&["finish"], &own[..], &because].concat()).exits(4);
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
-    let deeds = &audit["deeds"].as_array().unwrap()[before..];
+    let deeds = audit["deeds"].as_array().unwrap()[before..].iter();
+    // What Provost tells by itself is nobody's deed.
+    let deeds: Vec<_> = deeds.filter(|deed| deed["actor"] != "provost").collect();
     assert_eq!(deeds.len(), 9, "{deeds:#?}");
     for deed in deeds {
         let told = (&deed["by"], &deed["actor"], &deed["channel"]);

@@ -80,8 +80,7 @@ fn f7_s1_check_wait_joins_a_check_that_runs() {
     let joined = aside(&desk, &[&CHECK[..], &["--wait", "--as", "boss"]].concat());
     eventually("boss asked, too", || {
         let id = desk.task()["id"].as_str().unwrap().to_owned();
-        let events = desk.provost(&["events", "--task", &id, "--json"]).ok().json_lines();
-        events.iter().any(|one| one["kind"] == "task.check_joined").then_some(())
+        (!desk.events_of(&id, "task.check_joined").is_empty()).then_some(())
     });
     gate.open();
     for waiting in waiting.into_iter().chain([joined]) {
@@ -107,8 +106,7 @@ fn f7_s1_check_wait_ends_with_the_team() {
     let joined = aside(&desk, &[&CHECK[..], &["--wait", "--as", "boss"]].concat());
     eventually("boss asked, too", || {
         let id = desk.task()["id"].as_str().unwrap().to_owned();
-        let events = desk.provost(&["events", "--task", &id, "--json"]).ok().json_lines();
-        events.iter().any(|one| one["kind"] == "task.check_joined").then_some(())
+        (!desk.events_of(&id, "task.check_joined").is_empty()).then_some(())
     });
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let ended = joined.join().unwrap();
