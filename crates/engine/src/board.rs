@@ -123,7 +123,7 @@ impl Board {
     /// Takes in a session as the ledger has it; what it owes is in the changes.
     pub fn load(&mut self, session: Session, version: u64) -> Changes {
         let mut changes = Changes::default();
-        self.hold(session, version, true, &mut changes);
+        self.hold(session, version, (true, &BTreeSet::new()), &mut changes);
         changes
     }
 
@@ -187,7 +187,8 @@ impl Board {
             let version = draft.expected + draft.events.len() as u64;
             let states = draft.events.iter().map(|one| one.state);
             changes.states.extend((draft.expected + 1..).map(|version| (id, version)).zip(states));
-            self.hold(draft.session, version, false, &mut changes);
+            let given_up = draft.given_up();
+            self.hold(draft.session, version, (false, &given_up), &mut changes);
             changes.changed.push(id);
         }
         for draft in staged.runs.into_values() {
@@ -229,8 +230,15 @@ impl Board {
         }
     }
 
-    /// Keeps a session, or lets it go once nothing more is expected of it.
-    fn hold(&mut self, session: Session, version: u64, keep_closed: bool, changes: &mut Changes) {
+    /// Keeps a session, or lets it go once nothing more is expected of it. What was given up for lack of a resource and is
+    /// to be done all the same is begun anew: nobody is at it any more.
+    fn hold(
+        &mut self,
+        session: Session,
+        version: u64,
+        (keep_closed, given_up): (bool, &BTreeSet<EffectKey>),
+        changes: &mut Changes,
+    ) {
         let id = session.id;
         let owed = session.effects();
         let effects: BTreeMap<EffectKey, Effect> =
@@ -240,7 +248,8 @@ impl Board {
             self.deadlines.remove(&(at, id));
         }
         let before = before.map(|held| held.effects).unwrap_or_default();
-        let started = effects.iter().filter(|(key, _)| !before.contains_key(*key));
+        let under_way = |key| before.contains_key(key) && !given_up.contains(key);
+        let started = effects.iter().filter(|(key, _)| !under_way(*key));
         changes.start.extend(started.map(|(_, effect)| (id, effect.clone())));
         let ended = before.keys().filter(|key| !effects.contains_key(*key));
         changes.cancel.extend(ended.map(|key| (id, key.clone())));
@@ -526,6 +535,15 @@ impl Draft {
         self.session.evolve(at, &event);
         let state = self.session.state();
         self.events.push(Drafted { event, actor: actor.to_owned(), state });
+    }
+
+    /// Returns the effects that were given up for lack of a resource.
+    fn given_up(&self) -> BTreeSet<EffectKey> {
+        let given_up = self.events.iter().filter_map(|one| {
+            let Event::EffectShort(short) = &one.event else { return None };
+            Some(short.effect.clone())
+        });
+        given_up.collect()
     }
 
     /// Adds what follows by itself.

@@ -27,10 +27,9 @@ impl Owner {
             drop(turn.command(one.session, command, "provost"));
         }
         for session in self.board.sessions() {
-            let Some(launch) = session.current_launch() else { continue };
-            let LaunchPhase::Running { child: Some(child), .. } = &launch.phase else { continue };
-            if !launch.adopted && matches!(held::theirs(child).is_alive(), Ok(false)) {
-                let unknown = Command::ProcessUnknown { launch: launch.id, why: ENDED.to_owned() };
+            let Some(launch) = session.current_launch().map(|launch| launch.id) else { continue };
+            if has_ended(session) {
+                let unknown = Command::ProcessUnknown { launch, why: ENDED.to_owned() };
                 drop(turn.command(session.id, &unknown, "provost"));
             }
         }
@@ -40,12 +39,13 @@ impl Owner {
     /// Shows a session as it would be.
     pub(super) fn previewed_row(&self, session: &Session) -> SessionRow {
         let mut row = card::row(session);
-        let ended = row.process == "unknown" && !row.terminal;
-        let detail = self.unwritten.as_ref().map(|unwritten| unwritten.detail.clone());
-        let detail = detail.or_else(|| ended.then(|| ENDED.to_owned()));
-        if let (None, Some(detail)) = (&row.reason, detail) {
-            row.reason = Some(format!("not recorded yet: {detail}"));
-        }
+        let unwritten = self.unwritten.as_ref();
+        let unwritten =
+            unwritten.map(|unwritten| format!("not recorded yet: {}", unwritten.detail));
+        row.reason = match has_ended(session) {
+            true => Some(ENDED.to_owned()),
+            false => row.reason.or(unwritten),
+        };
         row
     }
 
@@ -90,6 +90,24 @@ impl Owner {
             }
         };
         Some(Shortage::new(resource, detail))
+    }
+}
+
+/// Whether the process of a session that counts as running has ended. An agent that somebody else started is looked at by
+/// whoever watches it.
+fn has_ended(session: &Session) -> bool {
+    let Some(launch) = session.current_launch().filter(|launch| !launch.adopted) else {
+        return false;
+    };
+    match &launch.phase {
+        LaunchPhase::Running { child: Some(child), .. } => {
+            matches!(held::theirs(child).is_alive(), Ok(false))
+        }
+        LaunchPhase::Running { child: None, .. }
+        | LaunchPhase::Owed
+        | LaunchPhase::Ended { .. }
+        | LaunchPhase::Unobserved { .. }
+        | LaunchPhase::Failed { .. } => false,
     }
 }
 

@@ -221,7 +221,7 @@ fn f8_v7_report_without_room_still_counts() {
     let disk = Disk::with("size=56m");
     let (go, reported) = (disk.home.root().join("go"), disk.home.root().join("reported"));
     let script = format!(
-        "until [ -e {} ]; do sleep 0.05; done; \"$PROVOST_BIN\" report completed --text done; echo $? > {}",
+        "until [ -e {} ]; do sleep 0.05; done; \"$PROVOST_BIN\" report completed -m done; echo $? > {}",
         go.display(),
         reported.display()
     );

@@ -54,6 +54,11 @@ fn seed_2913_what_was_for_somebody_who_left_does_not_come_back_to_wait_for_ever(
     holds(2913);
 }
 
+#[test]
+fn seed_1698_effect_given_up_and_owed_again_in_one_commit_is_begun_anew() {
+    holds(1698);
+}
+
 fn holds(seed: u64) {
     assert_eq!(simulate(seed, Faults::ALL).broken, None);
 }
