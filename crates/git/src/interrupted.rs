@@ -68,11 +68,7 @@ fn remove_own_lock(checkout: &Repo<'_>) -> Result<(), Error> {
     if !reason.is_ok_and(|reason| reason.trim_end() == LOCK_REASON) {
         return Ok(());
     }
-    let lock = checkout.git_dir().join("index.lock");
-    match fs::remove_file(&lock) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(&lock)(error)),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    checkout.remove_lock()
 }
 
 /// Whether git refused to overwrite files.

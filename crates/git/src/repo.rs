@@ -180,25 +180,26 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Makes the files of a worktree of Provost's own those of its HEAD. Nothing else may work there: the lock that a
-    /// reset left which was cut off is removed.
+    /// Makes the files of a worktree of Provost's own those of its HEAD. Nothing else may work there.
     pub(crate) fn reset_hard(&self) -> Result<(), Error> {
-        let left = self.git_dir.join("index.lock");
         let mut tries = 0;
         loop {
             tries += 1;
-            match fs::remove_file(&left) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::file(&left)(error));
-                }
-                Ok(()) | Err(_) => {}
-            }
             match self.change_files(["reset", "--hard", "--quiet"]) {
-                Err(Error::CutOff { .. }) if tries < RESETS => {}
+                Err(Error::CutOff { .. }) if tries < RESETS => self.remove_lock()?,
                 Err(error) => return Err(error),
                 Ok(answer) if answer.exit == Exit::Code(0) => return Ok(()),
                 Ok(answer) => return Err(answer.failure()),
             }
+        }
+    }
+
+    /// Removes the lock that a killed git left in a worktree of Provost's own. Nothing else may work there.
+    pub(crate) fn remove_lock(&self) -> Result<(), Error> {
+        let lock = self.git_dir.join("index.lock");
+        match fs::remove_file(&lock) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(&lock)(error)),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 

@@ -348,6 +348,8 @@ impl<'a> Site<'a> {
             registry::forget(&self.shared, &self.path)?;
             return Err(error);
         }
+        // Left by a reset that was cut off; nothing else works here yet.
+        repo.remove_lock()?;
         repo.reset_hard()?;
         submodules::fill(&repo, &Source::of_project(self.project))?;
         lock(&worktree)?;

@@ -105,8 +105,9 @@ fn search_path() -> OsString {
 }
 
 fn real_git() -> PathBuf {
-    let found = std::env::split_paths(&search_path()).map(|dir| dir.join("git"));
-    found.into_iter().find(|file| file.is_file()).expect("git is installed")
+    let path = search_path();
+    let mut found = std::env::split_paths(&path).map(|dir| dir.join("git"));
+    found.find(|file| file.is_file()).expect("git is installed")
 }
 
 /// A repository with many files, one of them changed by its user.
