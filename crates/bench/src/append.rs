@@ -254,6 +254,7 @@ fn world(places: &Home) -> Result<World> {
         key: [7; 32],
         landing: std::sync::Arc::default(),
         checkouts: std::sync::Arc::default(),
+        waits: Default::default(),
         secrets: provost_engine::shell::Secrets::default(),
         census: provost_engine::shell::Census::default(),
         moves: Default::default(),

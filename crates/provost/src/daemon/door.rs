@@ -155,7 +155,7 @@ impl axum::serve::Listener for Door {
             let Door { connections, listener, watch, .. } = &mut *self;
             let accept = async {
                 connections.room().await;
-                listener.accept().await
+                UnixListener::accept(listener).await
             };
             tokio::select! {
                 accepted = accept => match accepted {

@@ -337,7 +337,7 @@ mod tests {
             let connections = Connections::default();
             let (ours, _asking) = UnixStream::pair().unwrap();
             let asked = connections.take(ours).unwrap();
-            asked.gate().ask();
+            asked.gate.ask();
             let (ours, _silent) = UnixStream::pair().unwrap();
             let mut silent = connections.take(ours).unwrap();
             assert!(connections.shed());
