@@ -14,14 +14,15 @@ turn = [
     { items = [{ tool = "provost_task_acknowledge", args = { revision = 0 } }] },
     { items = [{ message = "I wait." }] },
   ] },
-  { response = [
+  { when = "Ready.", response = [
     { items = [{ tool = "provost_task_send", args = { to = "hand", text = "Write limits.txt.", kind = "instruction" } }] },
     { items = [{ message = "I wait for it." }] },
   ] },
-  { response = [
+  { when = "Written.", response = [
     { items = [{ tool = "provost_task_finish", args = { because = "limits.txt is written" } }] },
     { items = [{ message = "It is finished." }] },
   ] },
+  { repeat = "forever", response = [{ items = [{ message = "I wait." }] }] },
 ]
 "#;
 
@@ -65,7 +66,7 @@ fn session(task: &Value, name: &str) -> String {
 fn a_manager_and_a_worker_finish_a_task_by_their_tools_and_nobody_else_does_anything() {
     for which in [Which::Pinned, Which::Oldest] {
         let Some(stage) = Stage::with(which, &format!("{MANAGER}{WORKER}")) else { return };
-        let task = pair(&stage, &[]);
+        let task = pair(&stage, &["--check", "test -s limits.txt"]);
         let (boss, hand) = (session(&task, "boss"), session(&task, "hand"));
         let id = task["id"].as_str().unwrap().to_owned();
         eventually("the task is done", || {
