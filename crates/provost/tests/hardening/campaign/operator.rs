@@ -37,8 +37,10 @@ repeat = { times = 9, steps = [
 "#;
 
 /// Notes the job, and changes something as soon as there is room for it.
-const ACT: &str = r#"text=$(printf '%b' "$2")
+const ACT: &str = r#"case "$2" in *'"type":"interrupt"'*) exec sleep 600;; esac
+text=$(printf '%b' "$2")
 key=$(printf '%s\n' "$text" | grep -o 'job-[0-9]*' | head -n 1)
+test -n "$key" || exit 0
 task=$(printf '%s\n' "$text" | awk '/^## Your task/ { found = 1 } found')
 part=$(printf '%s\n' "${task:-$text}" | grep -o 'part-[0-9]' | head -n 1)
 echo "$key" >> "$1/starts"
