@@ -62,9 +62,9 @@ fn deliver(bench: &mut Bench) -> String {
 }
 
 fn next(bench: &Bench) -> Option<String> {
-    bench.session.effects().into_iter().find_map(|effect| match effect {
-        Effect::Deliver { message, .. } => Some(message),
-        _ => None,
+    bench.session.effects().into_iter().find_map(|effect| {
+        let Effect::Deliver { message, .. } = effect else { return None };
+        Some(message)
     })
 }
 
