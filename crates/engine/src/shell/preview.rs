@@ -42,8 +42,8 @@ impl Owner {
         let unwritten = self.unwritten.as_ref();
         let unwritten =
             unwritten.map(|unwritten| format!("not recorded yet: {}", unwritten.detail));
-        let reason = if has_ended(session) { Some(ENDED.to_owned()) } else { None };
-        row.reason = reason.or(row.reason).or(unwritten);
+        let ended = has_ended(session).then(|| ENDED.to_owned());
+        row.reason = ended.or(row.reason).or(unwritten);
         row
     }
 
