@@ -248,8 +248,8 @@ impl Board {
             self.deadlines.remove(&(at, id));
         }
         let before = before.map(|held| held.effects).unwrap_or_default();
-        let under_way = |key| before.contains_key(key) && !given_up.contains(key);
-        let started = effects.iter().filter(|(key, _)| !under_way(*key));
+        let under_way = |key: &EffectKey| before.contains_key(key) && !given_up.contains(key);
+        let started = effects.iter().filter(|(key, _)| !under_way(key));
         changes.start.extend(started.map(|(_, effect)| (id, effect.clone())));
         let ended = before.keys().filter(|key| !effects.contains_key(*key));
         changes.cancel.extend(ended.map(|key| (id, key.clone())));

@@ -42,10 +42,8 @@ impl Owner {
         let unwritten = self.unwritten.as_ref();
         let unwritten =
             unwritten.map(|unwritten| format!("not recorded yet: {}", unwritten.detail));
-        row.reason = match has_ended(session) {
-            true => Some(ENDED.to_owned()),
-            false => row.reason.or(unwritten),
-        };
+        let ended = has_ended(session).then(|| ENDED.to_owned());
+        row.reason = ended.or(row.reason).or(unwritten);
         row
     }
 
