@@ -53,7 +53,10 @@ impl StoppedGit {
         let script = format!(
             "#!/bin/sh\n\
              case \"$1 $PWD\" in {subcommand}\\ {place}) ;; *) exec {git} \"$@\" ;; esac\n\
-             mkdir {here}/taken 2> /dev/null || exec {git} \"$@\"\n\
+             if ! mkdir {here}/taken 2> /dev/null; then\n\
+             [ -e {here}/ended ] || echo $1 >> {here}/beside\n\
+             exec {git} \"$@\"\n\
+             fi\n\
              nice -n 19 {git} \"$@\" &\n\
              pid=$! x=\n\
              until [ \"$x\" = {line} ]; do x=; read x < {file}; done 2> /dev/null\n\
@@ -63,6 +66,7 @@ impl StoppedGit {
              kill -CONT $pid\n\
              wait $pid\n\
              status=$?\n\
+             echo $status > {here}/ended\n\
              [ $status -le 128 ] || kill -$((status - 128)) $$\n\
              exit $status\n"
         );
@@ -78,6 +82,12 @@ impl StoppedGit {
 
     fn resume(&self) {
         fs::write(self.dir.join("go"), "").unwrap();
+    }
+
+    /// Demands that no other call worked at the same place before this one had ended.
+    #[track_caller]
+    fn worked_alone(&self) {
+        assert_eq!(filled(self.dir.join("beside")), None);
     }
 
     /// Ends the git that is stopped, so that it gives its lock back.
@@ -193,6 +203,7 @@ fn land_over_the_end(end: End, files: usize, point: usize) {
         }
     }
     landed(&site, &id, &before, files);
+    git.worked_alone();
 }
 
 #[test]
@@ -224,6 +235,7 @@ fn f5_g1a_half_written_checkout_is_finished() {
         }
         git.terminate();
         landed(&site, &id, &before, 300);
+        git.worked_alone();
     }
 }
 
@@ -269,6 +281,7 @@ fn work_over_the_end(end: End, files: usize, point: usize) {
     assert_eq!(site.stage.status(&id)["sealed"], false);
     git.resume();
     landed(&site, &id, &before, files);
+    git.worked_alone();
     let sessions = site.stage.rows();
     assert_eq!(sessions.len(), 1, "nothing was tried twice: {sessions:#?}");
 }
@@ -301,6 +314,7 @@ fn f5_g1d_checkout_of_a_killed_daemon_is_waited_for() {
     let row = site.ended(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     untouched(&site.repo);
+    git.worked_alone();
 }
 
 /// Makes a run whose checkouts fail: the first `times` of them.
