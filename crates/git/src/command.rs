@@ -85,6 +85,8 @@ pub enum Error {
     Unexpected { command: String, output: String },
     #[error("run `{command}`: {why}")]
     CutOff { command: String, why: String },
+    #[error("run `{command}`: {why}")]
+    NoRoom { command: String, why: String },
     #[error("run `{command}`: the daemon is stopping, and the command continues without it")]
     Abandoned { command: String },
     #[error("wait for {}: another program has held this lock for {} s", printable_line(.path.as_os_str().as_bytes()), .limit.as_secs())]
@@ -337,6 +339,7 @@ impl Call<'_> {
                 Ok(Answer { command, exit, stdout: Vec::new(), stderr })
             }
             LongEnd::CutOff(why) => Err(Error::CutOff { command, why }),
+            LongEnd::NoRoom(why) => Err(Error::NoRoom { command, why }),
             LongEnd::NotStarted(why) => Err(self.not_started(command, io::Error::other(why))),
             LongEnd::Abandoned => Err(Error::Abandoned { command }),
         }
@@ -447,6 +450,7 @@ impl Error {
             | Self::TooMuchOutput { .. }
             | Self::Unexpected { .. }
             | Self::CutOff { .. }
+            | Self::NoRoom { .. }
             | Self::Abandoned { .. }
             | Self::Settings(_)
             | Self::File { .. } => None,
@@ -460,6 +464,7 @@ impl Error {
             | Self::Failed { .. }
             | Self::TimedOut { .. }
             | Self::CutOff { .. }
+            | Self::NoRoom { .. }
             | Self::Locked { .. }
             | Self::File { .. } => true,
             Self::NotFound { .. }

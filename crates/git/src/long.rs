@@ -53,6 +53,9 @@ pub enum LongEnd {
     },
     /// It was ended, or nobody saw how it ended: it may have left files half written.
     CutOff(String),
+    /// It was ended because the disk took no more of its output: it may have left files half written. Until there is
+    /// room the same call ends the same way.
+    NoRoom(String),
     /// It could not be started.
     NotStarted(String),
     /// The calling process is about to end. The call continues.

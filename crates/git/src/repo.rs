@@ -182,6 +182,9 @@ impl<'a> Repo<'a> {
 
     /// Makes the files of a worktree of Provost's own those of its HEAD. Nothing else may work there.
     pub(crate) fn reset_hard(&self) -> Result<(), Error> {
+        if self.git.long_calls().is_some_and(|calls| calls.was_cut_off()) {
+            self.remove_lock()?;
+        }
         let mut tries = 0;
         loop {
             tries += 1;

@@ -18,6 +18,9 @@ use tokio::sync::oneshot;
 /// How long a thread that was started on demand waits for more to do.
 const IDLE: Duration = Duration::from_secs(2);
 
+/// How many checkouts are written at the same time.
+pub(crate) const MAX_WRITES: usize = 16;
+
 /// How much stack a thread gets.
 const STACK: usize = 512 << 10;
 
@@ -44,18 +47,29 @@ struct State {
 /// What effects and followers do.
 static WORK: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("work", 4, 48));
 
+/// What writes checkouts. Each such job waits for a holder, whose own jobs are in the lane of effects.
+static WRITES: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("writes", 1, MAX_WRITES));
+
 /// What requests need.
 static REQUESTS: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("requests", 2, 32));
 
 /// Starts the threads that stay. It is an error if one cannot be started: a daemon without them would answer nothing.
 pub fn start() -> io::Result<()> {
     WORK.start()?;
+    WRITES.start()?;
     REQUESTS.start()
 }
 
 /// Runs something that may block, for an effect or a follower.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     WORK.run(work).await
+}
+
+/// Runs something that writes a checkout. It may wait for what [`blocking`] runs.
+pub(crate) async fn blocking_write<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    WRITES.run(work).await
 }
 
 /// Runs something that may block, for a request. It does not wait for effects.

@@ -280,9 +280,12 @@ impl CheckRunner {
                 Err(why) => why,
             };
             let passes = why.downcast_ref::<pool::Error>().is_some_and(pool::Error::may_pass);
+            let why = chain(&*why);
+            // Another place is short of the same: the whole check is tried again later.
+            let is_short = Shortage::from_text(&why).is_some();
             match pauses.next() {
-                Some(pause) if passes && !*cancel.borrow() => held::pause(pause).await,
-                _ => return Err(chain(&*why)),
+                Some(pause) if passes && !is_short && !*cancel.borrow() => held::pause(pause).await,
+                _ => return Err(why),
             }
             unusable.push(slot);
         }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::{
     handle::Teller,
-    held::{self, Error, Finished, Holders, SURVIVOR_GRACE},
+    held::{self, Error, Finished, Holders, OnFullDisk, SURVIVOR_GRACE},
     home::Home,
     start_record::{Loaded, StartRecord, StartRecords},
 };
@@ -56,7 +56,13 @@ impl EffectName {
     }
 
     fn name(&self) -> String {
-        format!("{}.{}", self.owner, self.key)
+        self.to_string()
+    }
+}
+
+impl fmt::Display for EffectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.owner, self.key)
     }
 }
 
@@ -107,6 +113,27 @@ impl Effects {
         spec: HoldSpec,
         cancel: &mut watch::Receiver<bool>,
     ) -> Result<Ran, Error> {
+        self.run_with(effect, spec, OnFullDisk::Wait, cancel).await
+    }
+
+    /// The same for a command that may fill the disk itself. It does not wait for room: it is ended, and its end is
+    /// uncertain.
+    pub(crate) async fn run_while_room(
+        &self,
+        effect: &EffectName,
+        spec: HoldSpec,
+    ) -> Result<Ran, Error> {
+        let (_never, mut cancel) = watch::channel(false);
+        self.run_with(effect, spec, OnFullDisk::End, &mut cancel).await
+    }
+
+    async fn run_with(
+        &self,
+        effect: &EffectName,
+        spec: HoldSpec,
+        on_full_disk: OnFullDisk,
+        cancel: &mut watch::Receiver<bool>,
+    ) -> Result<Ran, Error> {
         let record = match self.recorded(effect).await? {
             Some(record) => self.start_again(record, &spec).await?,
             None => self.start(effect, &spec).await?,
@@ -117,7 +144,7 @@ impl Effects {
             return Ok(Ran { finished: Finished::Uncertain(why), dir });
         }
         let spec = HoldSpec { key: record.directory(), ..spec };
-        match self.holders.run(&dir, spec, &record, cancel).await {
+        match self.holders.run(&dir, spec, &record, on_full_disk, cancel).await {
             Ok(Finished::Ended { exit: ExitRecord { end: End::NotStarted { error }, .. } })
                 if Shortage::from_text(&error).is_some() =>
             {
@@ -150,12 +177,13 @@ impl Effects {
         let there = dir.clone();
         if held::blocking(move || there.exists()).await {
             // How it ended does not matter: only what is there afterwards does.
-            drop(self.holders.outwait(&dir, &record, limit_ms).await);
+            drop(self.holders.outwait(&dir, &record, limit_ms, OnFullDisk::Wait).await);
         }
     }
 
     /// Waits until none of the commands runs that earlier daemons started under keys with this end. Those that were
-    /// cut off stay recorded; the records of others are removed.
+    /// cut off stay recorded; the records of others are removed. None waits for room on the disk: see
+    /// [`Effects::run_while_room`].
     pub(crate) async fn outwait_all(&self, key_end: &str, limit_ms: u64) -> Result<(), Error> {
         let (records, key_end) = (self.records.clone(), key_end.to_owned());
         let names = held::blocking(move || records.names(&key_end)).await;
@@ -170,7 +198,7 @@ impl Effects {
                 held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
             }
             let ended = held::looked(&dir).await? == Looked::Absent
-                || match self.holders.outwait(&dir, &record, limit_ms).await? {
+                || match self.holders.outwait(&dir, &record, limit_ms, OnFullDisk::End).await? {
                     Finished::Ended { exit } => has_ended_itself(&exit),
                     Finished::Uncertain(_) => false,
                 };

@@ -5,11 +5,13 @@
 //! the repository itself tells what they did: every effect looks there first.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use provost_core::shortage::Shortage;
 use provost_git::{
     Git,
     command::Exit,
@@ -21,10 +23,11 @@ use provost_holder::{
 };
 use tokio::{
     runtime::Handle as Runtime,
-    sync::{OnceCell, Semaphore, oneshot, watch},
+    sync::{OnceCell, oneshot},
 };
 
 use super::{
+    blocking::blocking_write,
     effects::{EffectName, Effects, Ran},
     executor::World,
     failpoint,
@@ -36,9 +39,6 @@ pub const RUN_GIT: &str = "run-git";
 
 /// Ends the key of a git call.
 const KEY_END: &str = ".git";
-
-/// How many effects write files at the same time. Each blocks a thread of the runtime, and its holder needs others.
-const TURNS: usize = 16;
 
 /// How much a call may print: a line for each file that is in its way.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -56,7 +56,7 @@ pub(crate) struct GitCalls {
     effects: Effects,
     program: PathBuf,
     scratch: PathBuf,
-    turns: Arc<Semaphore>,
+    torn: Torn,
     /// Set once no call of an earlier daemon runs.
     settled: Arc<OnceCell<()>>,
 }
@@ -68,7 +68,7 @@ impl GitCalls {
             effects: effects.clone(),
             program: world.program.clone(),
             scratch: world.home.scratch(),
-            turns: Arc::new(Semaphore::new(TURNS)),
+            torn: Torn::default(),
             settled: Arc::default(),
         }
     }
@@ -80,20 +80,27 @@ impl GitCalls {
         work: impl FnOnce(&Git) -> T + Send + 'static,
     ) -> T {
         self.settled().await;
-        let _turn = self.turns.acquire().await;
         let git = self.writing(effect).await;
-        held::blocking(move || work(&git)).await
+        blocking_write(move || work(&git)).await
     }
 
     async fn writing(&self, mut effect: EffectName) -> Git {
         effect.key.push_str(KEY_END);
-        let cut_off = self.effects.was_cut_off(&effect).await.unwrap_or(false);
+        let short = match self.effects.was_cut_off(&effect).await {
+            Ok(true) => {
+                self.torn.add(&effect);
+                None
+            }
+            Err(why) if why.is_shortage() => Some(chain(&why)),
+            Ok(false) | Err(_) => None,
+        };
         let calls = HeldCalls {
             effects: self.effects.clone(),
             effect,
             program: self.program.clone(),
             runtime: Runtime::current(),
-            cut_off,
+            torn: self.torn.clone(),
+            short,
         };
         self.git.clone().with_long_calls(Arc::new(calls))
     }
@@ -115,6 +122,27 @@ impl GitCalls {
     }
 }
 
+/// The effects of which a call was cut off or ran out of room. Kept beside the records of the calls, which a try that
+/// meets a shortage may remove before it repairs anything.
+#[derive(Clone, Default)]
+struct Torn {
+    effects: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Torn {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, effect: &EffectName) {
+        self.lock().insert(effect.to_string());
+    }
+
+    fn has(&self, effect: &EffectName) -> bool {
+        self.lock().contains(&effect.to_string())
+    }
+}
+
 /// Runs the long calls of one effect, one after the other.
 #[derive(Clone)]
 struct HeldCalls {
@@ -122,11 +150,16 @@ struct HeldCalls {
     effect: EffectName,
     program: PathBuf,
     runtime: Runtime,
-    cut_off: bool,
+    torn: Torn,
+    /// Why it is not known whether an earlier call was cut off. Nothing is written before it is.
+    short: Option<String>,
 }
 
 impl LongCalls for HeldCalls {
     fn run(&self, call: LongCall) -> LongEnd {
+        if let Some(why) = &self.short {
+            return LongEnd::NotStarted(why.clone());
+        }
         let (calls, (sender, ended)) = (self.clone(), oneshot::channel());
         self.runtime.spawn(async move { drop(sender.send(calls.hold(call).await)) });
         // The runtime drops its tasks when the daemon leaves.
@@ -134,7 +167,7 @@ impl LongCalls for HeldCalls {
     }
 
     fn was_cut_off(&self) -> bool {
-        self.cut_off
+        self.torn.has(&self.effect)
     }
 }
 
@@ -145,12 +178,14 @@ impl HeldCalls {
         if let Err(why) = self.effects.end_and_discard(&self.effect).await {
             return LongEnd::NotStarted(chain(&why));
         }
-        let (_never, mut cancel) = watch::channel(false);
-        let ran = self.effects.run(&self.effect, self.spec(call), &mut cancel).await;
+        let ran = self.effects.run_while_room(&self.effect, self.spec(call)).await;
         failpoint::pass("git.after");
         match ran {
             Ok(Ran { finished: Finished::Ended { exit }, dir }) => self.take(&exit, dir).await,
-            Ok(Ran { finished: Finished::Uncertain(why), .. }) => LongEnd::CutOff(why),
+            Ok(Ran { finished: Finished::Uncertain(why), .. }) => {
+                self.torn.add(&self.effect);
+                if is_short(&why) { LongEnd::NoRoom(why) } else { LongEnd::CutOff(why) }
+            }
             Err(why) => LongEnd::NotStarted(chain(&why)),
         }
     }
@@ -178,11 +213,15 @@ impl HeldCalls {
         let end = match (exit.ended_by, &exit.end) {
             (EndedBy::Itself, End::Exited { code }) => {
                 let stderr = held::blocking(move || printed(&dir)).await;
+                if *code != 0 && is_short(&String::from_utf8_lossy(&stderr)) {
+                    self.torn.add(&self.effect);
+                }
                 LongEnd::Exited { exit: Exit::Code(*code), stderr }
             }
             (_, End::NotStarted { error }) => LongEnd::NotStarted(error.clone()),
             // Its record stays until it is made again: it may have left a file half written.
             (_, End::Exited { .. } | End::Signalled { .. }) => {
+                self.torn.add(&self.effect);
                 return LongEnd::CutOff(exit.to_string());
             }
         };
@@ -190,6 +229,10 @@ impl HeldCalls {
         self.effects.discard(&self.effect).await.ok();
         end
     }
+}
+
+fn is_short(why: &str) -> bool {
+    Shortage::from_text(why).is_some()
 }
 
 /// Returns the end of what a call wrote to standard error.

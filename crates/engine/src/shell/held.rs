@@ -19,7 +19,7 @@ use provost_core::{session, shortage::Shortage};
 use provost_holder::{
     End, ExitRecord, Held, HoldSpec, Identity, Looked, client, launch_dir, look,
     tree::{self, Traces},
-    wire::{Message, Notice, Op, Request},
+    wire::{Limited, Message, Notice, Op, Request},
 };
 use provost_sys::{
     origin::Boundary,
@@ -82,6 +82,25 @@ struct HolderChild {
     process: Child,
 }
 
+/// What happens to a command when the disk takes no more of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnFullDisk {
+    /// It waits for room, and none of its output is lost.
+    Wait,
+    /// It is ended: it may be what fills the disk.
+    End,
+}
+
+/// How long a command is waited for.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    limit: Option<Duration>,
+    on_full_disk: OnFullDisk,
+}
+
+/// Why a command was ended that does not wait for room.
+const NO_ROOM: &str = "the disk took no more of its output: No space left on device";
+
 /// How a held command ended.
 #[derive(Debug)]
 pub(crate) enum Finished {
@@ -116,11 +135,13 @@ impl Error {
     }
 }
 
-/// Whether a holder recorded that its command was started, or how it ended.
+/// Whether a holder recorded that its command was started. An end without that is of a start that was taken back.
 fn holds(found: &Looked) -> bool {
     match found {
-        Looked::Alive { .. } | Looked::Ended { .. } => true,
-        Looked::HolderDied { held, .. } | Looked::OtherBoot { held, .. } => held.is_some(),
+        Looked::Alive { .. } => true,
+        Looked::Ended { held, .. }
+        | Looked::HolderDied { held, .. }
+        | Looked::OtherBoot { held, .. } => held.is_some(),
         Looked::Absent | Looked::Starting { .. } => false,
     }
 }
@@ -284,6 +305,7 @@ impl Holders {
         dir: &Path,
         spec: HoldSpec,
         start: &StartRecord,
+        on_full_disk: OnFullDisk,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Result<Finished, Error> {
         let ending = Duration::from_millis(spec.grace_ms) + OVERDUE;
@@ -291,7 +313,7 @@ impl Holders {
         if let Looked::Absent = looked(dir).await? {
             self.start_at(dir, spec).await?;
         }
-        self.await_end(dir, start, limit, cancel).await
+        self.await_end(dir, start, Patience { limit, on_full_disk }, cancel).await
     }
 
     /// Waits for the end of a command that was started, and starts none.
@@ -300,26 +322,28 @@ impl Holders {
         dir: &Path,
         start: &StartRecord,
         limit_ms: u64,
+        on_full_disk: OnFullDisk,
     ) -> Result<Finished, Error> {
         let (_never, mut cancel) = tokio::sync::watch::channel(false);
-        let limit = Duration::from_millis(limit_ms).saturating_add(OVERDUE);
-        self.await_end(dir, start, Some(limit), &mut cancel).await
+        let limit = Some(Duration::from_millis(limit_ms).saturating_add(OVERDUE));
+        self.await_end(dir, start, Patience { limit, on_full_disk }, &mut cancel).await
     }
 
     async fn await_end(
         &self,
         dir: &Path,
         start: &StartRecord,
-        limit: Option<Duration>,
+        patience: Patience,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Result<Finished, Error> {
+        let Patience { limit, on_full_disk } = patience;
         let overdue = pin!(async move {
             match limit {
                 Some(limit) => pause(limit).await,
                 None => std::future::pending().await,
             }
         });
-        let why = match self.finish(dir, start, cancel, overdue).await {
+        let why = match self.finish(dir, start, on_full_disk, cancel, overdue).await {
             Ok(finished) => return Ok(finished),
             Err(why) => why,
         };
@@ -334,6 +358,7 @@ impl Holders {
         &self,
         dir: &Path,
         start: &StartRecord,
+        on_full_disk: OnFullDisk,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
         mut overdue: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Finished, String> {
@@ -349,7 +374,7 @@ impl Holders {
                     return Ok(Finished::Ended { exit });
                 }
                 Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
-                    self.wait(dir, cancel, overdue.as_mut()).await?;
+                    self.wait(dir, on_full_disk, cancel, overdue.as_mut()).await?;
                 }
                 Looked::Ended { held, exit, .. } => {
                     // A holder writes its last record and leaves; what is there while it stays may be another's.
@@ -373,6 +398,7 @@ impl Holders {
     async fn wait(
         &self,
         dir: &Path,
+        on_full_disk: OnFullDisk,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
         mut overdue: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), String> {
@@ -385,7 +411,11 @@ impl Holders {
             };
         };
         tokio::select! {
-            () = link.gone() => {}
+            gone = link.gone_or_full(on_full_disk) => {
+                if !gone {
+                    return Err(NO_ROOM.to_owned());
+                }
+            }
             () = cancelled(cancel) => {
                 link.send(Op::Stop { grace_ms: 1_000 }).await.map_err(|why| why.to_string())?;
                 if tokio::time::timeout(OVERDUE, link.gone()).await.is_err() {
@@ -478,6 +508,20 @@ impl Link {
     /// Waits until the holder has nothing more to say.
     pub(super) async fn gone(&mut self) {
         while !matches!(self.notice().await, None | Some(Notice::Gone)) {}
+    }
+
+    /// The same; false as soon as the disk takes no more, if that is to end the command.
+    async fn gone_or_full(&mut self, on_full_disk: OnFullDisk) -> bool {
+        let full = Notice::Limit { limited: Limited::DiskFull };
+        while let Some(notice) = self.notice().await {
+            if notice == Notice::Gone {
+                return true;
+            }
+            if notice == full && on_full_disk == OnFullDisk::End {
+                return false;
+            }
+        }
+        true
     }
 
     /// Waits for the next notice; none when the holder is gone.

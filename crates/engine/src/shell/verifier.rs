@@ -15,7 +15,7 @@ use provost_holder::{
 use super::{
     check::check_end,
     executor::World,
-    held::{self, Finished, chain},
+    held::{self, Finished, OnFullDisk, chain},
     start_record::StartRecord,
 };
 
@@ -71,7 +71,7 @@ pub async fn run_verifier(
     };
     let dir = world.home.checks().join(start.directory());
     let spec = HoldSpec { key: start.directory(), ..spec };
-    let finished = world.holders.run(&dir, spec, &start, &mut cancel).await;
+    let finished = world.holders.run(&dir, spec, &start, OnFullDisk::Wait, &mut cancel).await;
     let end = match finished {
         Ok(Finished::Ended { exit, .. }) => check_end(&exit),
         Ok(Finished::Uncertain(why)) => CheckEnd::Unfinished(why),

@@ -524,8 +524,8 @@ mod tests {
         insta::assert_snapshot!(overview(Paint::OFF, Screen::ENDLESS, 61_000, &rows).join("\n"), @"
         1 failed · 1 needs input · 1 working
 
-        ID        NAME     STATE        AGENT    CHECKS  AGE  NOTE
-        deadbeef  painter  needs input  command  -       1m   question: a colour
+        ID        NAME     STATE        AGENT    CHECKS  SINCE  NOTE
+        deadbeef  painter  needs input  command  -       1m     question: a colour
         deadbeef  x        working      command  -       1m
 
           waits     question: a colour, 1m ago

@@ -339,6 +339,13 @@ pub(crate) mod tests {
         SessionRow { requests: vec![request], ..session("painter", "needs_input") }
     }
 
+    /// A session that is over, and its process too.
+    fn ended(name: &str, state: &str) -> SessionRow {
+        let mut row = SessionRow { terminal: true, ..session(name, state) };
+        row.launches[0].phase = "ended".to_owned();
+        row
+    }
+
     pub(crate) fn failed() -> SessionRow {
         let check = CheckRow {
             by: None,
@@ -377,19 +384,19 @@ pub(crate) mod tests {
             checks: vec![check],
             late_claims: vec![late],
             sealed_at: Some(5_000),
-            ..session("fixer", "failed")
+            ..ended("fixer", "failed")
         }
     }
 
     #[test]
     fn problems_come_first_and_nothing_foreign_gets_through() {
         let hostile = session("evil\u{1b}]0;x\u{7}\u{202e}", "working");
-        let done = SessionRow { terminal: true, ..session("done", "completed") };
+        let done = ended("done", "completed");
         let rows = vec![done, hostile, failed(), asking()];
         insta::assert_snapshot!(session_lines(Paint::OFF, Screen::ENDLESS, 61_000, rows).join("\n"), @"
-        ID        NAME                STATE                  AGENT    CHECKS  AGE  NOTE
-        deadbeef  painter             needs input            command  -       1m   question: a colour
-        deadbeef  fixer               failed (verification)  command  0/1     1m   late claim: completed
+        ID        NAME                STATE                  AGENT    CHECKS  SINCE  NOTE
+        deadbeef  painter             needs input            command  -       1m     question: a colour
+        deadbeef  fixer               failed (verification)  command  0/1     1m     late claim: completed
         deadbeef  evil␛]0;x␇<U+202E>  working                command  -       1m
         deadbeef  done                completed              command  -       1m
         ");
@@ -404,10 +411,10 @@ pub(crate) mod tests {
         let lines = session_lines(Paint::OFF, Screen::of(80), 61_000, rows.clone());
         assert!(lines.iter().all(|line| super::super::text::width(line) <= 80), "{lines:#?}");
         insta::assert_snapshot!(lines.join("\n"), @"
-        ID        NAME          STATE                  AGENT    CHECKS  AGE  NOTE
-        deadbeef  fixer         failed (verification)  command  0/1     1m   late claim…
-        deadbeef  told          working                command  -       1m   the whole …
-        deadbeef  a-name-that…  working                command  -       1m
+        ID        NAME         STATE                  AGENT    CHECKS  SINCE  NOTE
+        deadbeef  fixer        failed (verification)  command  0/1     1m     late clai…
+        deadbeef  told         working                command  -       1m     the whole…
+        deadbeef  a-name-tha…  working                command  -       1m
         ");
         let wide = session_lines(Paint::OFF, Screen::of(200), 61_000, rows).join("\n");
         assert!(wide.contains(long), "a wide terminal shows it all: {wide}");
@@ -419,10 +426,10 @@ pub(crate) mod tests {
         let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
         let rows = vec![failed(), told, session("a-name-that-somebody-thought-about", "idle")];
         insta::assert_snapshot!(session_lines(Paint::OFF, Screen::of(60), 61_000, rows.clone()).join("\n"), @"
-        ID        NAME        STATE                  AGE  NOTE
-        deadbeef  fixer       failed (verification)  1m   late clai…
-        deadbeef  told        working                1m   the whole…
-        deadbeef  a-name-th…  idle                   1m
+        ID        NAME       STATE                  SINCE  NOTE
+        deadbeef  fixer      failed (verification)  1m     late cla…
+        deadbeef  told       working                1m     the whol…
+        deadbeef  a-name-t…  idle                   1m
         ");
         // An id and the longest state with its cause take less than this.
         for columns in 40..=200 {

@@ -466,10 +466,10 @@ pub(crate) mod tests {
         let asking = RunRow { requests: vec![request], ..run("running") };
         let rows = vec![proved(), run("running"), asking];
         insta::assert_snapshot!(run_lines(Paint::OFF, Screen::ENDLESS, 61_000, rows).join("\n"), @"
-        RUN       NAME   STATE        STAGE  CHECKS  AGE  GOAL
-        deadbeef  fixer  needs input  work   -       1m   Fix␛[2J it.
-        deadbeef  fixer  running      work   -       1m   Fix␛[2J it.
-        deadbeef  fixer  succeeded    land   1/1     1m   Fix␛[2J it.
+        RUN       NAME   STATE        STAGE  CHECKS  SINCE  GOAL
+        deadbeef  fixer  needs input  work   -       1m     Fix␛[2J it.
+        deadbeef  fixer  running      work   -       1m     Fix␛[2J it.
+        deadbeef  fixer  succeeded    land   1/1     1m     Fix␛[2J it.
         ");
     }
 

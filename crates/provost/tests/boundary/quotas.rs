@@ -16,6 +16,8 @@ use super::stalls::{ANSWER, answers, fill, home, post, spawn};
 const FORKING: &str = r#"
 use Socket;
 my ($path, $children, $each, $request) = @ARGV;
+# A shell's command substitution would take the last newline away.
+$request =~ s/\\r\\n/\r\n/g;
 $SIG{PIPE} = 'IGNORE';
 for my $no (1..$children) {
     next if fork;
@@ -43,10 +45,8 @@ impl<'a> Flood<'a> {
     fn start(home: &'a Home, children: usize, each: usize, request: &str) -> Flood<'a> {
         fs::write(home.root().join("flood.pl"), FORKING).unwrap();
         let socket = home.path().join("daemon.sock");
-        let script = format!(
-            "exec perl flood.pl {} {children} {each} \"$(printf '{request}')\"",
-            socket.display()
-        );
+        let script =
+            format!("exec perl flood.pl {} {children} {each} '{request}'", socket.display());
         let id = spawn(home, &script);
         let up = |no: &usize| home.root().join(format!("up-{no}")).exists();
         eventually_within(ANSWER, "all processes are connected", || {
@@ -100,7 +100,7 @@ fn f2_15_request_of_a_launch_beyond_its_share_is_told_the_limit() {
     home.provost(&["ls"]).ok();
     let follow = "GET /v1/events?follow=1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n";
     let script = format!(
-        "perl flood.pl {} 16 1 \"$(printf '{follow}')\" & \
+        "perl flood.pl {} 16 1 '{follow}' & \
          while \"$PROVOST_BIN\" ls --json > said; do :; done; echo > asked; wait",
         home.path().join("daemon.sock").display()
     );

@@ -279,7 +279,7 @@ fn rows(listed: &Value) -> &[Value] {
 fn kill(pid: &Value) {
     let pid = pid.as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     // One that has just ended needs no signal.
-    drop(kill_process(pid.expect("a pid"), Signal::KILL));
+    kill_process(pid.expect("a pid"), Signal::KILL).ok();
 }
 
 /// A home of a user of its own, whose daemon has a limit. Root has no limits, so only root can try this.

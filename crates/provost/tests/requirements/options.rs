@@ -520,6 +520,9 @@ fn flags() -> Vec<Flag> {
         flag("--exit0-is-done", &["--exit0-is-done", "--", "true"], |_, row| {
             row["state"] == "completed"
         }),
+        flag("--no-exit0-is-done", &["--no-exit0-is-done", "--", "true"], |_, row| {
+            row["state"] == "ended_unclaimed"
+        }),
         flag("--no-change-ok", &["--check", "true", "--no-change-ok", "--", "true"], |_, row| {
             row["state"] == "succeeded"
         }),

@@ -12,9 +12,8 @@ const SEEDS: u64 = 3_000;
 const FIRST: u64 = 40;
 /// Seeds that find the others at once. When stories change, all seeds are searched again; then replace these
 /// by those that the test prints.
-const FINDERS: [u64; 17] = [
-    105, 124, 153, 161, 188, 201, 316, 436, 538, 580, 676, 829, 1084, 1717, 2132, 2153, 2464,
-];
+const FINDERS: [u64; 17] =
+    [105, 124, 153, 161, 188, 201, 316, 436, 538, 580, 676, 829, 1084, 1717, 2132, 2153, 2464];
 
 /// All seeds, those first that are likely to find a bug.
 fn search_order() -> impl Iterator<Item = u64> {

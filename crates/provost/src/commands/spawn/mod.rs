@@ -85,7 +85,7 @@ pub(crate) struct SpawnArgs {
     /// Run no checks, whatever the configuration says
     #[arg(long)]
     no_check: bool,
-    /// Take exit status 0 for the claim that the work is done [default for `-- COMMAND` without --agent]
+    /// Take exit status 0 for the claim that the work is done [default: for plain commands only]
     #[arg(long, overrides_with = "no_exit0_is_done")]
     exit0_is_done: bool,
     /// Take exit status 0 for no claim, as for a command that reports by itself

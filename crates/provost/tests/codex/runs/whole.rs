@@ -75,9 +75,13 @@ fn r16_e19_a_run_is_followed_to_its_card_and_its_branch_can_be_merged() {
     assert_eq!(stage.repo.read("greeting.txt").trim(), "hello");
 
     let card = stage.provost(&["report-card", id]).ok().stdout.clone();
-    for part in
-        ["## Asked", "Write a greeting.", "greeting.txt (+1 −0)", "passed (exit 0", "to be merged"]
-    {
+    for part in [
+        "## Asked",
+        "Write a greeting.",
+        "greeting.txt (+1 −0)",
+        "passed (named by the operator, exit 0",
+        "to be merged",
+    ] {
         assert!(card.contains(part), "{part} is not in {card}");
     }
     let html = stage.provost(&["report-card", id, "--html"]).ok().stdout.clone();

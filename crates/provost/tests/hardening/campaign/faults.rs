@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use provost_holder::{Held, Identity, Looked, look};
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::Random;
@@ -14,6 +14,9 @@ use super::operator::{Job, Kind, Operator};
 
 /// The size of the home's disk. A launch needs 16 MiB to start.
 const DISK: &str = "size=192m,nr_inodes=40000,mode=0700";
+
+/// How an error says that a program was killed.
+pub(super) const KILLED: &str = "ended by signal 9";
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,28 +75,79 @@ pub(super) struct Saboteur {
     pub(super) hit: BTreeSet<String>,
     /// Those of them whose check or hook was killed.
     hit_effects: BTreeSet<String>,
-    /// What is short now, with the limit to be restored.
-    short: Option<(Fault, Option<(Pid, Rlimit)>)>,
+    /// What is short now.
+    short: Option<Fault>,
+    /// The limit to be restored with the end of the shortage.
+    lowered: Option<Lowered>,
     disk: Option<PathBuf>,
+}
+
+/// A limit of a process that was lowered, with the one before.
+struct Lowered {
+    limits: Limits,
+    before: String,
+}
+
+/// A resource limit of a process, changed by `prlimit`. Only its own user may do that without a capability.
+struct Limits {
+    /// The command that becomes the campaign's user, if it is another one.
+    as_user: Vec<String>,
+    pid: Pid,
+    /// The option of `prlimit`, such as `nproc`.
+    name: &'static str,
+}
+
+impl Limits {
+    fn command(&self, more: &[&str]) -> Command {
+        let pid = self.pid.as_raw_pid().to_string();
+        let own = ["prlimit", "--pid", &pid].map(str::to_owned);
+        let words: Vec<&String> = self.as_user.iter().chain(&own).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(more);
+        command
+    }
+
+    fn set(&self, to: &str) -> bool {
+        let ran = self.command(&[&format!("--{}={to}:", self.name)]).output();
+        ran.is_ok_and(|ran| ran.status.success())
+    }
+
+    /// Lowers the limit; none if it cannot be, as of a process that has ended.
+    fn lower(self, to: usize) -> Option<Lowered> {
+        let option = format!("--{}", self.name);
+        let read = self.command(&[&option, "--output", "SOFT", "--noheadings"]).output().ok()?;
+        let before = String::from_utf8_lossy(&read.stdout).trim().to_owned();
+        let lowered = read.status.success() && self.set(&to.to_string());
+        lowered.then_some(Lowered { limits: self, before })
+    }
+}
+
+impl Lowered {
+    fn restore(&self) {
+        // A process that was killed needs no limit any more.
+        self.limits.set(&self.before);
+    }
 }
 
 impl Saboteur {
     pub(super) fn new(operator: &Operator, faults: &[Fault]) -> Saboteur {
         let mut faults = faults.to_vec();
         let wants = |fault: &Fault| matches!(fault, Fault::Disk | Fault::Inodes);
-        let disk = faults.iter().any(wants).then(|| mount(operator)).flatten();
-        if disk.is_none() {
+        let wanted = faults.iter().any(wants);
+        let disk = wanted.then(|| mount(operator)).flatten();
+        if wanted && disk.is_none() {
             println!(
                 "campaign: no disk and inode shortages, because no file system can be mounted"
             );
             faults.retain(|fault| !wants(fault));
         }
-        if !operator.is_bound_by_limits() {
+        if faults.contains(&Fault::Threads) && !operator.is_bound_by_limits() {
             println!("campaign: no thread shortages, because limits of threads do not bind root");
             faults.retain(|fault| *fault != Fault::Threads);
         }
         let (hit, hit_effects) = (BTreeSet::new(), BTreeSet::new());
-        Saboteur { faults, counts: BTreeMap::new(), hit, hit_effects, short: None, disk }
+        let (short, lowered) = (None, None);
+        Saboteur { faults, counts: BTreeMap::new(), hit, hit_effects, short, lowered, disk }
     }
 
     pub(super) fn describe(&self) -> String {
@@ -111,9 +165,15 @@ impl Saboteur {
     pub(super) fn has_hit(&self, job: &Job, rows: &BTreeMap<String, Value>) -> bool {
         let sessions = rows.get(&job.id).filter(|_| job.kind == Kind::Run);
         let sessions = sessions.and_then(|row| row["sessions"].as_array().cloned());
-        let mut sessions = sessions.unwrap_or_default().into_iter();
-        self.hit.contains(&job.id)
-            || sessions.any(|row| row["id"].as_str().is_some_and(|id| self.hit.contains(id)))
+        let sessions = sessions.unwrap_or_default();
+        let mut ids = sessions.iter().filter_map(|row| row["id"].as_str()).chain([&*job.id]);
+        ids.any(|id| self.hit.contains(id) || rows.get(id).is_some_and(|row| self.lost_git(row)))
+    }
+
+    /// Whether something ended because a git that worked for it was killed. Its row says so.
+    fn lost_git(&self, row: &Value) -> bool {
+        let says = |name: &str| row[name].as_str().is_some_and(|text| text.contains(KILLED));
+        self.counts.contains_key(&Fault::Git) && ["reason", "detail"].into_iter().any(says)
     }
 
     pub(super) fn has_hit_effect(&self, session: &str) -> bool {
@@ -149,35 +209,18 @@ impl Saboteur {
         if self.short.is_some() {
             return false;
         }
-        let limit = match (fault, &self.disk) {
-            (Fault::Disk, Some(disk)) => {
-                fill_disk(disk);
-                None
-            }
-            (Fault::Inodes, Some(disk)) => {
-                fill_inodes(disk);
-                None
-            }
-            (Fault::Threads, _) => {
-                let limited = daemon(operator).and_then(|pid| limit(pid, Resource::Nproc, 1));
-                if limited.is_none() {
+        match (fault, &self.disk) {
+            (Fault::Disk, Some(disk)) => fill_disk(disk),
+            (Fault::Inodes, Some(disk)) => fill_inodes(disk),
+            (Fault::Threads | Fault::Descriptors, _) => {
+                self.lowered = lower_limit(operator, fault);
+                if self.lowered.is_none() {
                     return false;
                 }
-                limited
-            }
-            (Fault::Descriptors, _) => {
-                let limited = daemon(operator).and_then(|pid| {
-                    let open = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_pid())).ok()?.count();
-                    limit(pid, Resource::Nofile, open as u64)
-                });
-                if limited.is_none() {
-                    return false;
-                }
-                limited
             }
             _ => return false,
-        };
-        self.short = Some((fault, limit));
+        }
+        self.short = Some(fault);
         // A daemon that dies in the shortage is replaced in it.
         if fault == Fault::Disk
             && let Some(pid) = daemon(operator)
@@ -190,11 +233,9 @@ impl Saboteur {
 
     /// Ends what is short.
     pub(super) fn end_shortage(&mut self) {
-        let Some((fault, limited)) = self.short.take() else { return };
-        if let Some((pid, before)) = limited {
-            let resource = if fault == Fault::Threads { Resource::Nproc } else { Resource::Nofile };
-            // One that was killed needs no limit any more.
-            prlimit(Some(pid), resource, before).ok();
+        self.short = None;
+        if let Some(lowered) = self.lowered.take() {
+            lowered.restore();
         }
         if let Some(disk) = &self.disk {
             fs::remove_file(disk.join("ballast")).ok();
@@ -245,12 +286,16 @@ impl Saboteur {
 
 impl Drop for Saboteur {
     fn drop(&mut self) {
-        if let Some((_, Some((pid, before)))) = self.short.take() {
-            prlimit(Some(pid), Resource::Nofile, before).ok();
+        if let Some(lowered) = self.lowered.take() {
+            lowered.restore();
         }
         if let Some(disk) = &self.disk {
             // Lazily: a holder that is on its way out may still have a file there.
             drop(Command::new("umount").arg("--lazy").arg(disk).status());
+            // A home that is gone could not remove the directory that was mounted.
+            [Some(&**disk), disk.parent()].into_iter().flatten().for_each(|dir| {
+                fs::remove_dir(dir).ok();
+            });
         }
     }
 }
@@ -292,11 +337,14 @@ fn kill(pid: Pid, signal: Signal) -> bool {
     kill_process(pid, signal).is_ok()
 }
 
-/// Lowers a limit of a process; returns the one before.
-fn limit(pid: Pid, resource: Resource, to: u64) -> Option<(Pid, Rlimit)> {
-    let known = getrlimit(resource);
-    let before = prlimit(Some(pid), resource, Rlimit { current: Some(to), maximum: known.maximum });
-    before.ok().map(|before| (pid, before))
+/// Lowers the limit of the daemon to what it uses now.
+fn lower_limit(operator: &Operator, fault: Fault) -> Option<Lowered> {
+    let (pid, as_user) = (daemon(operator)?, operator.as_user());
+    if fault == Fault::Threads {
+        return Limits { as_user, pid, name: "nproc" }.lower(1);
+    }
+    let open = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_pid())).ok()?.count();
+    Limits { as_user, pid, name: "nofile" }.lower(open)
 }
 
 /// Puts the home on a small file system of its own, if that may be done.

@@ -1,6 +1,7 @@
 //! What the operator of a campaign asks for, and what must come of it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -218,7 +219,8 @@ impl Operator {
     /// Gives everything to the user that the campaign runs as.
     fn hand_over(&mut self) {
         let Some(user) = self.user else { return };
-        let can = Command::new("setpriv").args(self.as_user()).arg("true").output();
+        let words = self.as_user();
+        let can = Command::new(&words[0]).args(&words[1..]).arg("true").output();
         if !can.is_ok_and(|ran| ran.status.success()) {
             println!("campaign: runs as root, because setpriv cannot change the user");
             self.user = None;
@@ -242,9 +244,11 @@ impl Operator {
         }
     }
 
-    fn as_user(&self) -> Vec<String> {
-        let user = self.user.unwrap_or_default();
-        vec![format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]
+    /// The command that runs another one as the campaign's user; nothing if that is the own one.
+    pub(super) fn as_user(&self) -> Vec<String> {
+        let Some(user) = self.user else { return Vec::new() };
+        let (uid, gid) = (format!("--reuid={user}"), format!("--regid={user}"));
+        words(&["setpriv", &uid, &gid, "--clear-groups"])
     }
 
     /// Starts what stays for the whole campaign.
@@ -279,14 +283,10 @@ impl Operator {
     /// `provost` with these arguments, as the campaign's user.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let provost = self.home.command(args);
-        let mut command = match self.user {
-            Some(_) => {
-                let mut command = Command::new("setpriv");
-                command.args(self.as_user()).arg(provost.get_program());
-                command
-            }
-            None => Command::new(provost.get_program()),
-        };
+        let mut all = self.as_user().into_iter().map(OsString::from).collect::<Vec<_>>();
+        all.push(provost.get_program().to_owned());
+        let mut command = Command::new(&all[0]);
+        command.args(&all[1..]);
         command.args(args).current_dir(self.repo.path()).env_clear();
         command.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -501,7 +501,9 @@ impl Operator {
 
     /// Ends the daemon, and gives everything back.
     pub(super) fn leave(&mut self) {
-        self.until_answered(&["task", "cancel", "crew", "--key", "end-of-crew"]).ok();
+        let why = "the campaign is over";
+        self.until_answered(&["task", "cancel", "crew", "--because", why, "--key", "end-of-crew"])
+            .ok();
         self.ask(&["daemon", "stop"]);
         if self.user.is_some() {
             own(self.home.root(), 0);
