@@ -380,6 +380,7 @@ impl Session {
                 }
             }
             Event::ProgressTold(e) => {
+                self.set_waits_for_input(Some(e.launch), false);
                 self.count_report(Some(e.launch), e.cursor, 0);
                 self.heard(e.launch, at, e.cursor.unwrap_or_default());
                 self.progress = Some(e.progress);
@@ -425,6 +426,7 @@ impl Session {
             }
             Event::FactTold(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
+                self.set_waits_for_input(e.launch, false);
                 self.count_report(e.launch, e.cursor, e.value.len());
                 if e.standing == Standing::Applied {
                     let value = shortened(&e.value, MAX_TEXT_KEPT);
@@ -466,6 +468,7 @@ impl Session {
                 self.queue(e.key.clone(), e.kind, e.text.clone(), e.request, e.reply.clone());
             }
             Event::MessageDelivered(e) => {
+                self.set_waits_for_input(Some(e.launch), false);
                 self.begin_what_was_asked(&e.key, e.launch, at);
                 self.expect_what_was_approved(&e.key, e.launch, at);
                 self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
@@ -705,7 +708,10 @@ impl Session {
 
     fn take_claim(&mut self, claim: Claim, standing: Standing, at: Moment) {
         match standing {
-            Standing::Applied => self.attempt_mut().claim = Some(claim),
+            Standing::Applied => {
+                self.set_waits_for_input(claim.launch, claim.kind == ClaimKind::NeedsInput);
+                self.attempt_mut().claim = Some(claim);
+            }
             Standing::Recorded => {}
             Standing::RecordedLate => {
                 let text = claim.text.map(|text| shortened(&text, MAX_TEXT_KEPT));
