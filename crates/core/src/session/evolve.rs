@@ -18,7 +18,7 @@ use super::{
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
     },
-    watch::{Said, Seen, Typed},
+    watch::{Said, Seen, Typed, Way},
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, jitter_of},
@@ -476,7 +476,7 @@ impl Session {
             Event::MessageTyped(e) => {
                 let typed = Typed { launch: e.launch, at, way: e.way };
                 self.on_message(&e.key, |message| {
-                    message.typed = Some(typed);
+                    message.typed = (e.way != Way::Untyped).then_some(typed);
                     message.unproved = why_it_waits(e.way);
                 });
             }

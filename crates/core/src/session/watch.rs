@@ -573,6 +573,8 @@ pub enum Way {
     CommandLine,
     /// It is about to be typed into somebody else's pane.
     Typing,
+    /// Nothing of it was typed, for the pane took no keys: it waits as before.
+    Untyped,
     Keys,
     /// Nothing showed that it was taken: the key that sends it is to be pressed once more.
     Again,
@@ -688,6 +690,7 @@ impl Session {
             }
             Way::CommandLine
             | Way::Typing
+            | Way::Untyped
             | Way::Keys
             | Way::Again
             | Way::Pressing
