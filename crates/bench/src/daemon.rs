@@ -12,7 +12,7 @@ use provost_holder::tree::{self, Traces};
 use serde_json::{Value, json};
 
 /// A tick of the processor's clock, as Linux tells it to programs.
-const TICK_MS: f64 = 10.0;
+pub(crate) const TICK_MS: f64 = 10.0;
 
 /// Gives the release binary that is measured.
 #[expect(clippy::disallowed_methods, reason = "xtask names the binary, read once")]

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use provost_watch::tmux::{Client, Error, Message, Pane, PaneId, Server, sockets};
+use provost_watch::terminal::Writes;
+use provost_watch::tmux::{Error, Pane, PaneId, Server, sockets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tempfile::TempDir;
 
@@ -48,6 +49,12 @@ impl Lab {
 
     fn pane(&self) -> Pane {
         self.server.panes().unwrap().remove(0)
+    }
+
+    /// What is left to be pasted.
+    fn buffers(&self) -> String {
+        let listed = self.tmux().arg("list-buffers").output().unwrap();
+        String::from_utf8_lossy(&listed.stdout).into_owned()
     }
 }
 
@@ -106,52 +113,65 @@ fn no_server_and_no_pane_are_told_apart() {
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
 }
 
-/// Takes messages until one fits, for a bounded time.
-fn until(client: &mut Client, mut fits: impl FnMut(&Message) -> bool) {
-    let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
-    wait_until("a message", || {
-        let ready = poll(&mut [PollFd::new(&*client, PollFlags::IN)], Some(&patience)).unwrap();
-        ready > 0 && client.read().unwrap().iter().any(&mut fits)
-    });
+#[test]
+fn f6_w1_paste_into_a_dead_pane_is_refused_and_the_server_lives() {
+    let Some(lab) = Lab::new("read line") else { return };
+    let pane = lab.pane();
+    lab.tmux().args(["set-option", "-g", "remain-on-exit", "on"]).status().unwrap();
+    lab.server.key(&pane.id, "Enter").unwrap();
+    wait_until("the end of the program", || lab.pane().dead);
+    for refused in [lab.server.paste(&pane.id, "text"), lab.server.keys(&pane.id, b"y")] {
+        assert!(matches!(&refused, Err(Error::Closed)), "{refused:?}");
+        assert!(refused.unwrap_err().is_refusal());
+    }
+    assert_eq!(lab.pane().server, pane.server, "the same server");
+    assert_eq!(lab.buffers(), "", "the text is left nowhere");
 }
 
 #[test]
-fn a_client_in_control_mode_is_told_what_a_pane_writes_and_when_the_server_ends() {
-    let Some(lab) = Lab::new("read line; printf '\\033]7501;state=idle:app=codex\\007'; exec cat")
-    else {
+fn f6_w1_nothing_is_typed_into_a_pane_in_copy_mode() {
+    let Some(lab) = Lab::new("stty raw -echo; printf ready; exec cat > got") else { return };
+    let pane = lab.pane().id;
+    wait_until("the program", || lab.server.screen(&pane).unwrap()[0] == "ready");
+    lab.tmux().args(["copy-mode", "-t", pane.as_str()]).status().unwrap();
+    for refused in [lab.server.paste(&pane, "text"), lab.server.keys(&pane, b"y")] {
+        assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    }
+    lab.tmux().args(["send-keys", "-t", pane.as_str(), "-X", "cancel"]).status().unwrap();
+    lab.server.keys(&pane, b"after").unwrap();
+    let got = || std::fs::read_to_string(lab.path("got")).unwrap_or_default();
+    wait_until("the keys", || got().ends_with("after"));
+    assert_eq!((got(), lab.buffers()), ("after".to_owned(), String::new()));
+}
+
+#[test]
+fn pane_is_shown_with_its_painted_lines_or_is_not_there() {
+    let Some(lab) = Lab::new("printf '\\033]2;a title\\007\\033[1mbold\\033[0m'; exec cat") else {
+        return;
+    };
+    let id = lab.pane().id;
+    wait_until("the line", || lab.server.screen(&id).unwrap()[0] == "bold");
+    let (pane, lines) = lab.server.painted(&id).unwrap().unwrap();
+    assert_eq!((&pane.id, pane.title.as_str(), pane.rows), (&id, "a title", 24));
+    assert!(lines[0].contains("\x1b[1mbold"), "{lines:?}");
+    assert_eq!(lab.server.painted(&PaneId::parse("%99").unwrap()).unwrap(), None);
+}
+
+#[test]
+fn write_to_a_pane_is_told_by_the_kernel_and_nothing_attaches() {
+    let Some(lab) = Lab::new("stty -echo; while read line; do printf '%s' \"$line\"; done") else {
         return;
     };
     let pane = lab.pane();
-    let mut client = Client::attach(&lab.server, &pane.session, 5).unwrap();
-    wait_until("the client", || lab.pane().clients == 1);
+    let writes = Writes::new().unwrap();
+    let ticket = writes.ask(&pane.tty).unwrap();
+    assert_eq!(writes.ask(&pane.tty).unwrap(), ticket, "it is one terminal");
+    assert!(writes.take().is_err(), "nothing was written yet");
+    lab.tmux().args(["send-keys", "-t", pane.id.as_str(), "-l", "hello"]).status().unwrap();
     lab.server.key(&pane.id, "Enter").unwrap();
-    let mut written = Vec::new();
-    until(&mut client, |message| {
-        if let Message::Output { pane: from, bytes, .. } = message {
-            assert_eq!(*from, pane.id);
-            written.extend_from_slice(bytes);
-        }
-        String::from_utf8_lossy(&written).contains("\x1b]7501;state=idle:app=codex\x07")
-    });
-    assert_eq!((lab.pane().rows, lab.pane().columns), (24, 80));
-    lab.tmux().arg("kill-server").status().unwrap();
-    until(&mut client, |message| matches!(message, Message::Exit { .. }));
-}
-
-#[test]
-fn a_flood_that_is_read_too_slowly_is_paused_and_goes_on_when_asked_for() {
-    let Some(lab) = Lab::new("read line; exec yes") else { return };
-    let pane = lab.pane();
-    let mut client = Client::attach(&lab.server, &pane.session, 1).unwrap();
-    wait_until("the client", || lab.pane().clients == 1);
-    lab.server.key(&pane.id, "Enter").unwrap();
-    let mut is_paused = false;
-    wait_until("the pause", || {
-        // Resting longer than tmux bears is what makes a client too slow.
-        poll(&mut [], Some(&Timespec { tv_sec: 1, tv_nsec: 500_000_000 })).unwrap();
-        is_paused |= client.read().unwrap().contains(&Message::Paused(pane.id.clone()));
-        is_paused
-    });
-    client.resume(&pane.id).unwrap();
-    until(&mut client, |message| *message == Message::Continued(pane.id.clone()));
+    let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
+    assert_eq!(poll(&mut [PollFd::new(&writes, PollFlags::IN)], Some(&patience)).unwrap(), 1);
+    assert_eq!(writes.take().unwrap(), [ticket]);
+    wait_until("what was written", || lab.server.screen(&pane.id).unwrap()[0] == "hello");
+    assert_eq!(lab.pane().clients, 0);
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{Size, shares, size};
 use crate::{
     codex::{Scene, with_codex},
-    daemon::processor_ms,
+    daemon::{TICK_MS, processor_ms},
     table::{Goal, Table},
     timing::now,
 };
@@ -163,7 +163,7 @@ impl<'a> People<'a> {
         shares(self.size.looked_at, || Ok([processor_ms(server)?]))
     }
 
-    /// How much the daemon takes, and tmux more than by itself. Clients in control mode are the daemon's children.
+    /// How much the daemon takes, and tmux more than by itself. Each look is a client of tmux, a child of the daemon.
     fn watched(&self, table: &mut Table, doing: &str, alone: f64) -> Result<()> {
         let (daemon, server) = (self.scene.daemon.pid()?, self.server()?);
         let used = || Ok([processor_ms(daemon)?, clients(daemon)?, processor_ms(server)?]);
@@ -190,19 +190,13 @@ impl Drop for People<'_> {
     }
 }
 
-/// What the clients of tmux took that a daemon runs.
+/// What the clients of tmux took that a daemon has run: nothing else is a child of it here.
 fn clients(daemon: u32) -> Result<f64> {
-    let mut all = 0.0;
-    for thread in fs::read_dir(format!("/proc/{daemon}/task"))? {
-        let children = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
-        for child in children.split_whitespace() {
-            let name = fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
-            if name.starts_with("tmux") {
-                all += processor_ms(child.parse()?)?;
-            }
-        }
-    }
-    Ok(all)
+    let stat = fs::read_to_string(format!("/proc/{daemon}/stat"))?;
+    let (_, rest) = stat.rsplit_once(')').context("a stat line")?;
+    // After the name: the state is field 3, the times of children that were waited for are fields 16 and 17.
+    let ticks = rest.split_whitespace().skip(13).take(2);
+    Ok(ticks.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * TICK_MS)
 }
 
 /// How many turns have ended in all conversations of a home.

@@ -19,7 +19,7 @@ use super::{
         Dismissed, Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage,
         WorkState,
     },
-    watch::{Record, Said, Seen, Typed},
+    watch::{Record, Said, Seen, Typed, Way},
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, jitter_of},
@@ -411,6 +411,7 @@ impl Session {
                 }
             }
             Event::ProgressTold(e) => {
+                self.set_waits_for_input(Some(e.launch), false);
                 // On the stream there is at most one a second.
                 if e.cursor.is_none() {
                     self.count_report(e.launch, 0);
@@ -461,6 +462,7 @@ impl Session {
             }
             Event::FactTold(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
+                self.set_waits_for_input(e.launch, false);
                 if let Some(launch) = e.launch {
                     self.count_report(launch, e.value.len());
                 }
@@ -504,6 +506,7 @@ impl Session {
                 self.queue(e.key.clone(), e.kind, e.text.clone(), e.request, e.reply.clone());
             }
             Event::MessageDelivered(e) => {
+                self.set_waits_for_input(Some(e.launch), false);
                 self.begin_what_was_asked(&e.key, e.launch, at);
                 self.expect_what_was_approved(&e.key, e.launch, at);
                 self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
@@ -511,7 +514,7 @@ impl Session {
             Event::MessageTyped(e) => {
                 let typed = Typed { launch: e.launch, at, way: e.way };
                 self.on_message(&e.key, |message| {
-                    message.typed = Some(typed);
+                    message.typed = (e.way != Way::Untyped).then_some(typed);
                     message.unproved = why_it_waits(e.way);
                 });
             }
@@ -758,7 +761,10 @@ impl Session {
 
     fn take_claim(&mut self, claim: Claim, standing: Standing, at: Moment) {
         match standing {
-            Standing::Applied => self.attempt_mut().claim = Some(claim),
+            Standing::Applied => {
+                self.set_waits_for_input(claim.launch, claim.kind == ClaimKind::NeedsInput);
+                self.attempt_mut().claim = Some(claim);
+            }
             Standing::Recorded => {}
             Standing::RecordedLate => {
                 let text = claim.text.map(|text| shortened(&text, MAX_TEXT_KEPT));

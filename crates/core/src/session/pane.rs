@@ -66,6 +66,8 @@ impl Session {
         };
         let may = launch.adopted && launch.may_live() && !self.attempt().is_sealed();
         match (message.typed.map(|typed| typed.way), to) {
+            // What was not typed is known to be nowhere, whatever became of the agent.
+            (Some(Way::Typing), Way::Untyped) => Ok(vec![typed(message, id, to)]),
             _ if !may => refused("it is not followed"),
             (None, Way::Typing) => match self.held_back(launch, message) {
                 Some(why) => refused(why.word()),

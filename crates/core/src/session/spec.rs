@@ -53,6 +53,14 @@ impl Driver {
         }
     }
 
+    /// Whether turns of the agent can be told from what it says. All else is one long turn.
+    pub fn has_turns(self) -> bool {
+        match self {
+            Driver::Command | Driver::Terminal => false,
+            Driver::Jsonl | Driver::Codex | Driver::CodexExec | Driver::CodexTerminal => true,
+        }
+    }
+
     /// Says whether the agent has a terminal, which belongs to whoever sits down at it: it is not asked for a
     /// result, and what is said to it is typed.
     pub fn has_terminal(self) -> bool {

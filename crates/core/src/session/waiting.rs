@@ -1,10 +1,12 @@
 //! Waiting for a person: until the answer really reaches the terminal that asks, and none of it is silence.
 
 use super::{
+    launch::TurnState,
     state::{Message, MessageFate, MessageKind, Session},
     watch::Said,
 };
 use crate::{
+    ids::LaunchId,
     request::{Request, RequestKind},
     time::Moment,
 };
@@ -38,5 +40,19 @@ impl Session {
             launch.stream.heard = at;
             launch.stream.silent = false;
         }
+    }
+
+    /// A living program without turns waits for input from the moment that it says so, as an agent does whose turn is
+    /// over. It goes on when it reports anything else, or is sent something.
+    pub(super) fn set_waits_for_input(&mut self, launch: Option<LaunchId>, waits: bool) {
+        let has_turns = self.spec.agent.driver.has_turns();
+        let Some(launch) = launch.filter(|_| !has_turns) else { return };
+        self.on_launch(launch, |launch| {
+            // Of one that somebody else started no turn is known.
+            if launch.may_live() && !launch.adopted {
+                let open = TurnState::Open { turn: None };
+                launch.stream.turn = if waits { TurnState::Over } else { open };
+            }
+        });
     }
 }

@@ -581,6 +581,8 @@ pub enum Way {
     CommandLine,
     /// It is about to be typed into somebody else's pane.
     Typing,
+    /// Nothing of it was typed, for the pane took no keys: it waits as before.
+    Untyped,
     Keys,
     /// Nothing showed that it was taken: the key that sends it is to be pressed once more.
     Again,
@@ -696,6 +698,7 @@ impl Session {
             }
             Way::CommandLine
             | Way::Typing
+            | Way::Untyped
             | Way::Keys
             | Way::Again
             | Way::Pressing

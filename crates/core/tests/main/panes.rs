@@ -270,3 +270,27 @@ fn no_order_of_adopting_crashing_and_restarting_types_twice_or_changes_a_seal() 
         assert!(typed.0 <= 1 && typed.1 <= 1, "seed {seed} typed {typed:?}");
     }
 }
+
+#[test]
+fn f6_w1_text_that_was_not_typed_waits_as_before() {
+    let mut bench = at_its_prompt();
+    bench.tell(keyed(&bench, Way::Typing));
+    assert!(!delivers(&bench));
+    bench.tell(keyed(&bench, Way::Untyped));
+    let message = &bench.session.messages[0];
+    assert_eq!((&message.typed, &message.unproved), (&None, &None));
+    assert!(delivers(&bench), "it is to be typed when the pane takes it");
+    assert!(bench.try_tell(keyed(&bench, Way::Untyped)).is_err(), "only what was about to be");
+}
+
+#[test]
+fn f6_w1_text_that_was_not_typed_to_a_dead_agent_is_not_doubted() {
+    let mut bench = at_its_prompt();
+    bench.tell(keyed(&bench, Way::Typing));
+    let launch = bench.launch();
+    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.tell(keyed(&bench, Way::Untyped));
+    bench.settle();
+    let reason = "the session ended first".to_owned();
+    assert_eq!(bench.session.messages[0].fate, MessageFate::Undeliverable { reason });
+}

@@ -1,16 +1,16 @@
 //! Waiting for a person is no silence, and lasts until the answer is really typed.
 
 use provost_core::{
-    lifecycle::State,
+    lifecycle::{ClaimKind, State},
     request::{Fate, Reply, Scope},
     session::{
-        Command, Due, Event, Glimpse, Hinted, MessageFate, MessageKind, On, Reaction, Recorded,
-        Signal, Spec,
+        Command, Due, End, Event, Glimpse, Hinted, MessageFate, MessageKind, On, Reaction,
+        Recorded, Signal, Spec,
     },
 };
 
 use crate::{
-    kit::{Bench, question, spec},
+    kit::{Bench, command_spec, question, spec},
     watching::{Says as _, approval, delivery, terminal},
 };
 
@@ -153,4 +153,25 @@ fn a_nudge_that_is_on_its_way_arrives() {
     bench.signal(Signal::InputSeen { key });
     let said = bench.session.messages.last().unwrap();
     assert!(matches!(said.fate, MessageFate::Delivered { .. }));
+}
+
+#[test]
+fn f6_w14_plain_command_waits_for_input_until_it_reports_or_is_sent_some() {
+    let mut bench = Bench::running(command_spec());
+    bench.claim(ClaimKind::NeedsInput).pass(LONG);
+    assert_eq!((bench.state(), window(&bench)), (State::NeedsInput, None), "no silence of its own");
+    bench.claim(ClaimKind::Working);
+    assert_eq!(bench.state(), State::Working);
+    bench.claim(ClaimKind::NeedsInput).claim(ClaimKind::Completed);
+    assert_eq!(bench.state(), State::WrappingUp, "its process has yet to end");
+    bench.claim(ClaimKind::NeedsInput).end(End::Exit(0));
+    assert_eq!(bench.state(), State::NeedsInput);
+}
+
+#[test]
+fn f6_w14_agent_with_turns_that_goes_on_has_overtaken_its_question() {
+    let mut bench = Bench::running(spec());
+    bench.signal(Signal::TurnStarted { turn: Some("a".to_owned()) });
+    bench.claim(ClaimKind::NeedsInput);
+    assert_eq!(bench.state(), State::Working);
 }

@@ -1,7 +1,5 @@
 //! A Codex that somebody runs in a pane of tmux: read there, and typed into when it is a place for that.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use provost_testkit::harness::{Crash, Home, eventually};
 use provost_watch::rollout::{Fold, Next, Places, Tail, Told};
 use serde_json::{Value, json};
@@ -264,9 +262,9 @@ fn t09_a_person_who_looks_back_or_writes_is_not_disturbed_and_no_event_is_lost()
     let other = theirs.adopt_in(&second);
     at_its_prompt(&second, &other);
     theirs.screen.tmux(&["copy-mode"]);
-    seen(&stage.home, &id, "browsed");
     stage.home.provost(&["send", &id, "Now the second."]).ok();
     waits_since(&stage.home, &id, 0, "looks back");
+    seen(&stage.home, &id, "browsed");
     theirs.screen.tmux(&["resize-window", "-x", "100", "-y", "35"]);
     assert_eq!(theirs.screen.tmux(&["display-message", "-p", "#{pane_in_mode}"]).trim(), "1");
     theirs.screen.tmux(&["send-keys", "-X", "cancel"]);
@@ -325,27 +323,49 @@ fn a_daemon_that_crashes_after_it_typed_finds_the_proof() {
     theirs.leave(&id);
 }
 
+/// How often Codex has told its terminal to notify its user.
+fn notified(stream: &std::path::Path) -> usize {
+    let bytes = std::fs::read(stream).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).matches("\u{1b}]9;").count()
+}
+
 #[test]
-fn without_control_mode_a_pane_is_looked_at_when_there_is_news() {
-    let Some(mut stage) = Stage::new(TALKS) else { return };
-    let script =
-        "#!/bin/sh\ncase \" $* \" in *' -C '*) exit 1;; esac\nPATH=${PATH#*:} exec tmux \"$@\"\n";
-    let directory = stage.home.root().join("without-control");
-    std::fs::create_dir(&directory).unwrap();
-    let path = directory.join("tmux");
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let like = stage.home.command(&["status"]);
-    let usual = like.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, path)| path);
-    let usual = usual.unwrap().to_str().unwrap().to_owned();
-    stage.home.set_env("PATH", format!("{}:{usual}", directory.display()));
-    let theirs = Theirs::begin(&stage);
+fn f6_w4_codex_notifies_its_user_while_adopted_and_after_that() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let path = stage.repo.path().display().to_string();
+    let more = format!(
+        "[projects.{path:?}]\ntrust_level = \"trusted\"\n\
+         [tui]\nnotifications = true\nnotification_method = \"osc9\"\n"
+    );
+    stage.configure_codex(Which::Pinned.model(), &more);
+    let screen = Screen::run(&stage, &["PS1='at-the-shell> ' exec sh -i"]);
+    let theirs = Theirs { stage: &stage, screen };
+    let stream = stage.home.root().join("stream");
+    theirs.screen.tmux(&["set-option", "-g", "focus-events", "on"]);
+    // All that the terminal is sent, by a pipe that belongs to its user.
+    theirs.screen.tmux(&["pipe-pane", &format!("exec cat > {}", stream.display())]);
+    theirs.screen.shows("at-the-shell>");
+    theirs.types(&theirs.line());
+    theirs.screen.shows("First is done.");
+    let told = |turns: usize| {
+        eventually("the user is notified", || {
+            let notified = notified(&stream);
+            if notified == turns { Ok(()) } else { Err(notified) }
+        });
+    };
+    told(1);
     let id = theirs.adopt();
-    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    theirs.types("Now the second.");
     stage.model.wait_for_hold("door");
-    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    stage.home.wait_state(&id, |row| row["state"] == "working");
     stage.model.release("door");
-    theirs.leave(&id);
+    theirs.screen.shows("Second is done.");
+    told(2);
+    stage.home.provost(&["cancel", &id]).ok();
+    stage.sealed(&id);
+    theirs.types("And the third.");
+    theirs.screen.shows("Third is done.");
+    told(3);
 }
 
 /// Codex begins to write down its conversation with the first prompt.

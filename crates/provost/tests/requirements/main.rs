@@ -45,6 +45,7 @@ mod strangers;
 mod streams;
 mod submodules;
 mod talk;
+mod untouched;
 mod verification;
 mod visible;
 mod waits;

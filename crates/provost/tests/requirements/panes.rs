@@ -18,6 +18,7 @@ const LOOKS_LIKE_CODEX: &str = r#"
 exec 3>>"$1"
 [ -e "$2.stays" ] && trap '' HUP
 stty -echo
+[ -e "$2.focus" ] && printf '\033[?1004h'
 prompt() { printf '\033[2J\033[H\033[?2004h\033[1m›\033[0m \033[2mAsk Codex to do anything\033[0m\r\n\r\n  ? for shortcuts\r\n'; }
 written() { printf '\033[2J\033[H\033[1m›\033[0m %s\r\n\r\n  GPT · /\r\n' "$1"; }
 prompt
@@ -25,8 +26,8 @@ while read -r line; do
   printf '%s\n' "$line" >> "$2"
   case $line in
     flood) printf '\033[2J\033[H'; yes 0123456789012345678901234567890123456789012345678901234567890123456789 | head -c 100000000; touch "$2.flooded"; prompt;;
-    working) printf '\033]7501;state=working:app=codex\007';;
-    idle) printf '\033]7501;state=idle:app=codex\007';;
+    working) printf '\033]0;Working | here\007';;
+    idle) printf '\033]0;Ready | here\007';;
     *it*stays*) written 'it stays';;
     *it*grows*) written 'it grows, and I write on';;
   esac
@@ -38,11 +39,11 @@ while [ -e "$2.stays" ]; do sleep 0.1; done
 const FLOOD: Duration = Duration::from_secs(150);
 
 /// A tmux server of somebody else, in the directory of a test.
-struct Theirs<'a>(&'a Stage);
+pub(crate) struct Theirs<'a>(pub(crate) &'a Stage);
 
 impl<'a> Theirs<'a> {
     /// A server with these sessions, each with an agent.
-    fn begin(stage: &'a Stage, names: &[&str]) -> Option<Theirs<'a>> {
+    pub(crate) fn begin(stage: &'a Stage, names: &[&str]) -> Option<Theirs<'a>> {
         if is_missing() {
             return None;
         }
@@ -54,7 +55,7 @@ impl<'a> Theirs<'a> {
         Some(theirs)
     }
 
-    fn agent(&self, name: &str) {
+    pub(crate) fn agent(&self, name: &str) {
         let thread = format!("01a1e08b-614a-7c61-a49a-{:012x}", fold(name));
         let record = self.0.file(&format!("rollout-2026-11-15T18-49-53-{thread}.jsonl"));
         let meta = json!({"id": thread, "timestamp": "2026-11-15T18:49:53.000Z", "cwd": "/",
@@ -68,16 +69,16 @@ impl<'a> Theirs<'a> {
         self.tmux(&[start.as_slice(), &words].concat());
     }
 
-    fn log(&self, name: &str) -> String {
+    pub(crate) fn log(&self, name: &str) -> String {
         self.0.file(&format!("{name}.log"))
     }
 
-    fn told(&self, name: &str) -> String {
+    pub(crate) fn told(&self, name: &str) -> String {
         fs::read_to_string(self.log(name)).unwrap_or_default()
     }
 
     /// Adopts the agent of a session in a home, and waits until it is seen at its prompt.
-    fn adopt_in(&self, home: &Home, name: &str) -> String {
+    pub(crate) fn adopt_in(&self, home: &Home, name: &str) -> String {
         let pane = format!("{}:{}", self.0.file("their.sock"), self.pane(name));
         let id = eventually("the agent is there", || {
             let adopted = home.provost(&["adopt", "--tmux", &pane, "--json"]);
@@ -90,23 +91,23 @@ impl<'a> Theirs<'a> {
         id
     }
 
-    fn pane(&self, name: &str) -> String {
+    pub(crate) fn pane(&self, name: &str) -> String {
         let exact = format!("={name}:");
         self.tmux(&["list-panes", "-t", &exact, "-F", "#{pane_id}"]).trim().to_owned()
     }
 
     /// Types a line into the pane of a session, as a person does.
-    fn types(&self, name: &str, line: &str) {
+    pub(crate) fn types(&self, name: &str, line: &str) {
         let pane = self.pane(name);
         self.tmux(&["send-keys", "-t", &pane, "-l", line]);
         self.tmux(&["send-keys", "-t", &pane, "Enter"]);
     }
 
-    fn server(&self) -> u32 {
+    pub(crate) fn server(&self) -> u32 {
         self.tmux(&["display-message", "-p", "#{pid}"]).trim().parse().unwrap()
     }
 
-    fn tmux(&self, arguments: &[&str]) -> String {
+    pub(crate) fn tmux(&self, arguments: &[&str]) -> String {
         tmux(self.0, &self.0.file("their.sock"), arguments)
     }
 }
@@ -158,7 +159,7 @@ fn fold(name: &str) -> u64 {
 }
 
 /// Waits until the last that a source said of a terminal is this.
-fn shows(home: &Home, id: &str, by: &str, said: &str) {
+pub(crate) fn shows(home: &Home, id: &str, by: &str, said: &str) {
     eventually(&format!("{by} says {said}"), || {
         let hints = home.events_of(id, "signal.hinted");
         let last = hints.into_iter().rev().find(|event| event["data"]["by"] == by);
@@ -310,7 +311,7 @@ fn t06_a_flood_in_one_pane_makes_tmux_grow_little_and_holds_up_nobody() {
     for said in ["working", "idle", "working", "idle"] {
         theirs.types("other", said);
         let word = if said == "idle" { "at_prompt" } else { said };
-        shows(&stage.home, &other, "osc", word);
+        shows(&stage.home, &other, "title", word);
         most = most.max(memory(server));
     }
     eventually_within(FLOOD, "the flood ended", || {
@@ -333,8 +334,8 @@ fn t09_two_supervisors_of_one_pane_lose_nothing_and_press_nothing() {
     for said in ["working", "idle"] {
         theirs.types("agent", said);
         let word = if said == "idle" { "at_prompt" } else { said };
-        shows(&stage.home, &one, "osc", word);
-        shows(&second.home, &two, "osc", word);
+        shows(&stage.home, &one, "title", word);
+        shows(&second.home, &two, "title", word);
     }
     stage.home.daemon().kill();
     stage.home.wait_state(&one, |row| row["state"] == "idle");

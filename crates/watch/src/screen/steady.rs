@@ -35,6 +35,11 @@ impl Steady {
         *self = Self::default();
     }
 
+    /// Whether a reading shows what is believed.
+    pub fn agrees(&self, reading: &Reading) -> bool {
+        self.told.as_ref() == Some(&(reading.shown, reading.approval()))
+    }
+
     /// What is believed to be shown.
     pub fn shown(&self) -> Option<Shown> {
         self.told.as_ref().map(|(shown, _)| *shown)

@@ -97,33 +97,6 @@ impl Pane {
     }
 }
 
-/// How large a pane is, where its program draws next, and what it calls itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Measures {
-    pub rows: u16,
-    pub columns: u16,
-    /// The row and column of the cursor.
-    pub cursor: (u16, u16),
-    /// The first and the last row that scroll.
-    pub scrolls: (u16, u16),
-    pub title: String,
-}
-
-impl Measures {
-    pub(super) const FORMAT: &str = "#{pane_height} #{pane_width} #{cursor_y} #{cursor_x} \
-        #{scroll_region_upper} #{scroll_region_lower} #{pane_title}";
-
-    /// Reads the first of the two answers to a picture. The title stands last, so that nothing in it shifts the others.
-    pub fn parse(line: &str) -> Option<Self> {
-        let mut words = line.splitn(7, ' ');
-        let mut number = || words.next()?.parse::<u16>().ok();
-        let (rows, columns) = (number()?, number()?);
-        let (cursor, scrolls) = ((number()?, number()?), (number()?, number()?));
-        let title = words.next()?.chars().filter(|char| !char.is_control()).collect();
-        Some(Self { rows, columns, cursor, scrolls, title })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,17 +106,6 @@ mod tests {
         assert_eq!(PaneId::parse("%12").unwrap().as_str(), "%12");
         for text in ["", "%", "12", "%1a", "%-1", "$1", "% 1", "%1234567890"] {
             assert_eq!(PaneId::parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn measures_have_a_title_whatever_is_in_it() {
-        let measured = Measures::parse("40 120 3 5 0 39 1 2 \u{9b}Ready").unwrap();
-        assert_eq!((measured.rows, measured.scrolls), (40, (0, 39)));
-        assert_eq!(measured.title, "1 2 Ready");
-        assert_eq!(Measures::parse("40 120 3 5 0 39 ").unwrap().title, "");
-        for line in ["", "40 120 3 5 0 39", "40 120 3 5 0 x title"] {
-            assert_eq!(Measures::parse(line), None, "{line}");
         }
     }
 

@@ -15,6 +15,10 @@ use super::pane::{Pane, PaneId};
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A format that is true of a pane whose program takes keys: it is not dead, and nobody looks back in it.
+const TAKES_KEYS: &str = "#{?pane_dead,0,#{?pane_in_mode,0,1}}";
+/// What tmux prints if nothing was typed because a pane takes no keys.
+const CLOSED: &str = "closed";
 /// More than this is not taken of what a command prints.
 const MOST_OUTPUT: usize = 4 << 20;
 
@@ -35,6 +39,15 @@ pub enum Error {
     Refused(String),
     #[error("tmux lists a pane as {0:?}, which this version does not understand")]
     Strange(String),
+    #[error("the pane takes no keys: its program has ended, or somebody looks back in it")]
+    Closed,
+}
+
+impl Error {
+    /// Whether a command that was to type something has certainly typed nothing.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Error::Start(_) | Error::Refused(_) | Error::Closed)
+    }
 }
 
 /// A tmux server.
@@ -70,22 +83,39 @@ impl Server {
         Ok(shown.lines().map(|line| line.trim_end().to_owned()).collect())
     }
 
-    /// The lines that a pane shows, with the codes that say how each character looks.
-    pub fn painted(&self, id: &PaneId) -> Result<Vec<String>, Error> {
-        let shown = self.run(&["capture-pane", "-p", "-e", "-t", id.as_str()], b"")?;
-        Ok(shown.lines().map(str::to_owned).collect())
+    /// One pane and the lines that it shows, with the codes that say how each character looks; nothing if there is
+    /// none with this id. It is one command, since a client costs more than what it asks.
+    pub fn painted(&self, id: &PaneId) -> Result<Option<(Pane, Vec<String>)>, Error> {
+        let pane = ["display-message", "-p", "-t", id.as_str(), Pane::FORMAT, ";"];
+        let lines = ["capture-pane", "-p", "-e", "-t", id.as_str()];
+        let shown = match self.run(&[&pane[..], &lines].concat(), b"") {
+            Err(Error::Refused(why)) => {
+                return self.pane(id)?.map_or(Ok(None), |_| Err(Error::Refused(why)));
+            }
+            shown => shown?,
+        };
+        let (first, lines) = shown.split_once('\n').unwrap_or((&shown, ""));
+        let pane = Pane::parse(first).ok_or_else(|| Error::Strange(first.to_owned()))?;
+        Ok(Some((pane, lines.lines().map(str::to_owned).collect())))
     }
 
     /// Pastes a text as a person would, so that no line of it is taken for a command. Characters that could end
     /// the paste or act on the program are left out.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the pane takes no keys, among others.
     pub fn paste(&self, id: &PaneId, text: &str) -> Result<(), Error> {
         let is_text = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let text: String = text.chars().filter(is_text).collect();
         let buffer = format!("provost-{}-{}", std::process::id(), &id.as_str()[1..]);
         self.run(&["load-buffer", "-b", &buffer, "-"], text.as_bytes())?;
-        self.run(&["paste-buffer", "-p", "-r", "-d", "-b", &buffer, "-t", id.as_str()], b"")
-            .map(drop)
+        let pasted = self.type_if_open(id, &format!("paste-buffer -p -r -d -b {buffer} -t '{id}'"));
+        if pasted.is_err() {
+            // A buffer that went with its server, or was pasted after all, is gone already.
+            self.run(&["delete-buffer", "-b", &buffer], b"").ok();
+        }
+        pasted
     }
 
     /// Presses one key, by tmux's name for it: `Enter`, `Escape`, `y`.
@@ -93,15 +123,24 @@ impl Server {
         self.run(&["send-keys", "-t", id.as_str(), "--", key], b"").map(drop)
     }
 
-    /// Sends bytes as keys, unless somebody looks back in the pane: there they would be commands to tmux.
+    /// Sends bytes as keys.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the pane takes no keys: while somebody looks back in it they would be commands to tmux.
     pub fn keys(&self, id: &PaneId, bytes: &[u8]) -> Result<(), Error> {
         let codes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let send = format!("send-keys -t '{id}' -H {}", codes.join(" "));
-        let free = "#{?pane_in_mode,0,1}";
-        self.run(&["if-shell", "-F", "-t", id.as_str(), free, &send], b"").map(drop)
+        self.type_if_open(id, &format!("send-keys -t '{id}' -H {}", codes.join(" ")))
     }
 
-    pub(super) fn command(&self) -> Command {
+    /// Runs a command that types into a pane if the pane takes keys. tmux itself looks and acts in one step, so that
+    /// nothing can happen to the pane in between: tmux 3.3a crashes when it pastes into a dead pane.
+    fn type_if_open(&self, id: &PaneId, command: &str) -> Result<(), Error> {
+        let refuse = format!("display-message -p {CLOSED}");
+        let asked = ["if-shell", "-F", "-t", id.as_str(), TAKES_KEYS, command, &refuse];
+        if self.run(&asked, b"")?.trim() == CLOSED { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new("tmux");
         // Inside of another tmux it would refuse, or mean that one.
         command.env_remove("TMUX").env_remove("TMUX_PANE").env("LC_ALL", "C.UTF-8");

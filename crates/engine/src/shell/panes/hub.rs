@@ -1,126 +1,98 @@
-//! Who watches which pane: one client in control mode for each session of a tmux server, for all who want it.
+//! What the watchers of panes share: when a program writes to its terminal, a bell for each launch, and what this
+//! daemon typed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use provost_core::ids::LaunchId;
-use provost_watch::tmux::{Server, SessionId};
-use tokio::{
-    sync::{Notify, mpsc},
-    task::JoinSet,
-};
+use provost_watch::terminal::{WriteTicket, Writes};
+use tokio::sync::{Notify, oneshot};
 
-use super::{
-    control::{self, Feed, Subscribed},
-    place::Place,
-};
+use super::super::watch::polled;
 
-/// How many watchers may wait for the hub.
-const WAITING: usize = 64;
+/// Those who wait for a write, by the terminal.
+type Waiting = Arc<Mutex<BTreeMap<WriteTicket, Vec<oneshot::Sender<()>>>>>;
 
-/// How much of a pane may wait for its watcher, in pieces of some kilobytes. With more the pane is paused.
-const PIECES: usize = 64;
-
-/// Asks for panes to be watched, and knows what this daemon typed. Cheap to clone.
+/// Listens to terminals, and knows what this daemon typed. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Panes {
-    asks: mpsc::Sender<Wanted>,
+    /// Nothing if the kernel has no more queues for this user.
+    writes: Option<Arc<Writes>>,
+    waiting: Waiting,
     bells: Arc<Mutex<BTreeMap<LaunchId, Arc<Notify>>>>,
     typed: Arc<Mutex<BTreeSet<(LaunchId, String)>>>,
 }
 
-struct Wanted {
-    server: Server,
-    session: SessionId,
-    watch: Subscribed,
-}
-
-/// Keeps the clients.
+/// Hands out what the kernel tells: one queue for all panes, of which a user has few.
 pub(crate) struct Hub {
-    asked: mpsc::Receiver<Wanted>,
-    clients: BTreeMap<(PathBuf, SessionId), mpsc::Sender<Subscribed>>,
-    tasks: JoinSet<()>,
+    writes: Option<Arc<Writes>>,
+    waiting: Waiting,
 }
 
 impl Panes {
     pub(crate) fn new() -> (Panes, Hub) {
-        let (asks, asked) = mpsc::channel(WAITING);
-        let panes = Panes { asks, bells: Arc::default(), typed: Arc::default() };
-        (panes, Hub { asked, clients: BTreeMap::new(), tasks: JoinSet::new() })
+        let writes = Writes::new().ok().map(Arc::new);
+        let waiting = Waiting::default();
+        let hub = Hub { writes: writes.clone(), waiting: waiting.clone() };
+        (Panes { writes, waiting, bells: Arc::default(), typed: Arc::default() }, hub)
     }
 
-    /// Asks for what a pane writes, or for how it looks now and then while it writes on and on, if that is enough. It is at
-    /// its end when nobody can be told more: the client died, or none can be had.
-    pub(super) async fn watch(
-        &self,
-        place: &Place,
-        session: &SessionId,
-        now_and_then: bool,
-    ) -> mpsc::Receiver<Feed> {
-        let (feed, fed) = mpsc::channel(PIECES);
-        let watch = Subscribed { pane: place.id.clone(), feed, now_and_then };
-        let wanted = Wanted { server: place.server.clone(), session: session.clone(), watch };
-        // Without a hub there is nothing to be told, and the end of the stream says so.
-        self.asks.send(wanted).await.ok();
-        fed
+    /// Listens for the next write to a terminal, from now on. Nothing if the kernel does not tell.
+    pub(super) fn next_write(&self, terminal: &Path) -> Option<oneshot::Receiver<()>> {
+        let writes = self.writes.as_ref()?;
+        // What is told meanwhile waits for the lock, and finds who is to be told.
+        let mut waiting = lock(&self.waiting);
+        let ticket = writes.ask(terminal).ok()?;
+        let (tell, told) = oneshot::channel();
+        let listeners = waiting.entry(ticket).or_default();
+        listeners.retain(|one| !one.is_closed());
+        listeners.push(tell);
+        Some(told)
     }
 
     /// Gives the bell at which the watcher of a launch looks at its pane.
     pub(super) fn bell(&self, launch: LaunchId) -> Arc<Notify> {
-        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.entry(launch).or_default().clone()
+        lock(&self.bells).entry(launch).or_default().clone()
     }
 
     /// Remembers that this very daemon typed a message.
     pub(super) fn remember(&self, launch: LaunchId, key: &str) {
-        let mut typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
-        typed.insert((launch, key.to_owned()));
+        lock(&self.typed).insert((launch, key.to_owned()));
     }
 
     pub(super) fn remembers(&self, launch: LaunchId, key: &str) -> bool {
-        let typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
-        typed.contains(&(launch, key.to_owned()))
+        lock(&self.typed).contains(&(launch, key.to_owned()))
     }
 
     /// Forgets a launch that is watched no more.
     pub(crate) fn forget(&self, launch: LaunchId) {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
-        let mut typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
-        typed.retain(|(of, _)| *of != launch);
+        lock(&self.bells).remove(&launch);
+        lock(&self.typed).retain(|(of, _)| *of != launch);
     }
 }
 
 impl Hub {
-    /// Serves for as long as anybody may ask.
-    pub(crate) async fn run(mut self) {
-        loop {
-            tokio::select! {
-                wanted = self.asked.recv() => match wanted {
-                    Some(wanted) => self.serve(wanted).await,
-                    None => return,
-                },
-                // Whoever watched is told by the end of what it was fed with.
-                Some(_) = self.tasks.join_next() => self.clients.retain(|_, c| !c.is_closed()),
+    /// Serves for as long as it is polled.
+    pub(crate) async fn run(self) {
+        let Some(Ok(queue)) = self.writes.map(polled) else { return };
+        while let Ok(mut guard) = queue.readable().await {
+            let tickets = match guard.try_io(|queue| queue.get_ref().take()) {
+                Ok(Ok(tickets)) => tickets,
+                Ok(Err(_)) => return,
+                Err(_) => continue,
+            };
+            let mut waiting = lock(&self.waiting);
+            for listener in tickets.iter().filter_map(|ticket| waiting.remove(ticket)).flatten() {
+                // Whoever does not listen any more need not be told.
+                listener.send(()).ok();
             }
         }
     }
+}
 
-    async fn serve(&mut self, wanted: Wanted) {
-        let key = (wanted.server.socket().to_owned(), wanted.session.clone());
-        let mut watch = wanted.watch;
-        if let Some(client) = self.clients.get(&key) {
-            match client.send(watch).await {
-                Ok(()) => return,
-                Err(back) => watch = back.0,
-            }
-        }
-        let (client, orders) = mpsc::channel(WAITING);
-        // There is room in a queue that is new.
-        client.send(watch).await.ok();
-        self.clients.insert(key, client);
-        self.tasks.spawn(control::run(wanted.server, wanted.session, orders));
-    }
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

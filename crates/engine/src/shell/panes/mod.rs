@@ -1,10 +1,11 @@
 //! The panes of tmux in which others run their agents: what they show is read, and what is sent is typed there.
 //!
-//! One client in control mode is told what all panes of a tmux session write (`hub`, `control`). Each adopted launch
-//! makes guesses of what comes of its own pane (`watcher`). Typing is done by `typist`, which looks first.
+//! Nothing attaches to somebody else's tmux session: the kernel tells when a program writes to its terminal (`hub`),
+//! and then tmux is asked what the pane shows (`watcher`, as often as `pace` says). Typing is done by `typist`, which
+//! looks first.
 
-mod control;
 mod hub;
+mod pace;
 mod place;
 mod typist;
 mod watcher;

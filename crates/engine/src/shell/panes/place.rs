@@ -30,6 +30,9 @@ pub(super) struct Claimed(
     #[expect(dead_code, reason = "it is held, and never read")] Option<OwnedFd>,
 );
 
+/// A pane and its painted lines.
+type ShownPane = (Pane, Option<Vec<String>>);
+
 /// What a look at a pane finds.
 #[derive(Debug)]
 pub(super) enum Looked {
@@ -91,12 +94,27 @@ impl Place {
 
     /// Looks at the pane, its process and its screen. Blocks.
     pub(super) fn look(&self) -> Looked {
-        match self.server.pane(&self.id) {
-            Ok(Some(pane)) if self.life.is_none_or(|life| life == pane.server) => self.found(pane),
+        match self.shown() {
+            Ok(Some((pane, painted))) if self.life.is_none_or(|life| life == pane.server) => {
+                self.found(pane, painted)
+            }
             Ok(_) => Looked::Never,
             Err(Error::NoServer(_)) if self.life.is_some_and(is_over) => Looked::Never,
             Err(_) => Looked::Unseen,
         }
+    }
+
+    /// The pane, and its lines where they can be understood.
+    fn shown(&self) -> Result<Option<ShownPane>, Error> {
+        if self.known.is_none() {
+            return Ok(self.server.pane(&self.id)?.map(|pane| (pane, None)));
+        }
+        Ok(self.server.painted(&self.id)?.map(|(pane, painted)| (pane, Some(painted))))
+    }
+
+    /// The process of the server, if it is known.
+    pub(super) fn server_pid(&self) -> Option<u32> {
+        self.life
     }
 
     /// Whether keys reach the agent now: it is the pane of the same server, with the agent's own process in front that
@@ -113,10 +131,7 @@ impl Place {
             && process::is_codex(process).unwrap_or(false)
     }
 
-    fn found(&self, pane: Pane) -> Looked {
-        let Ok(painted) = self.known.map(|_| self.server.painted(&self.id)).transpose() else {
-            return Looked::Unseen;
-        };
+    fn found(&self, pane: Pane, painted: Option<Vec<String>>) -> Looked {
         let read =
             |painted: &Vec<String>| screen::read(&screen::plain(painted), self.known.flatten());
         let reading = painted.as_ref().map(read);

@@ -6,10 +6,7 @@ use provost_core::{
     ids::LaunchId,
     session::{Command, Message, MessageKind, PaneSight, Session, Way},
 };
-use provost_watch::{
-    screen::{self, Shown},
-    tmux,
-};
+use provost_watch::screen::{self, Shown};
 use tokio::sync::watch;
 
 use super::{
@@ -102,10 +99,16 @@ impl Typist {
         failpoint::pass("pane.typing");
         self.panes.remember(self.launch, key);
         let place = self.place.clone();
-        // What went wrong half way is doubted in time, as is what a crash leaves.
-        if held::blocking(move || typed(&place, &what)).await.is_ok() {
-            failpoint::pass("pane.typed");
-            self.records(key, Way::Keys).await;
+        match held::blocking(move || typed(&place, &what)).await {
+            Ok(()) => {
+                failpoint::pass("pane.typed");
+                self.records(key, Way::Keys).await;
+            }
+            Err(TypingError::Untyped) => {
+                self.records(key, Way::Untyped).await;
+            }
+            // It is doubted in time, as is what a crash leaves.
+            Err(TypingError::HalfTyped) => {}
         }
     }
 
@@ -196,33 +199,31 @@ fn shows(found: &Found, wanted: &[Shown]) -> bool {
     found.reading.as_ref().is_some_and(|reading| wanted.contains(&reading.shown))
 }
 
-/// Why something was not typed, or not all of it.
-#[derive(Debug, thiserror::Error)]
+/// Why something was not typed as a whole.
+#[derive(Debug)]
 enum TypingError {
-    #[error("the agent is no longer in front of its pane")]
-    NotReady,
-    #[error(transparent)]
-    Tmux(#[from] tmux::Error),
+    /// Nothing of it was.
+    Untyped,
+    /// Some of it may stand there.
+    HalfTyped,
 }
 
-/// Types it, and looks right before each step whether the agent is still the one that gets it. Between the look and the
-/// step tmux takes a moment, which nobody can close.
+/// Types it, and looks right before each step whether the agent is still the one that gets it. Between that look and the
+/// step tmux takes a moment, in which the pane may get another program; that the pane is dead by then, or somebody looks
+/// back in it, tmux sees itself.
 fn typed(place: &Place, what: &Typing) -> Result<(), TypingError> {
-    match what {
-        Typing::Keys(keys) => {
-            must_be_ready(place)?;
-            place.server.keys(&place.id, keys)?;
-        }
-        Typing::Text(text) => {
-            must_be_ready(place)?;
-            place.server.paste(&place.id, text)?;
-            must_be_ready(place)?;
-            place.server.keys(&place.id, provost_drivers::ENTER)?;
-        }
+    let first = match what {
+        Typing::Keys(keys) => place.is_ready().then(|| place.server.keys(&place.id, keys)),
+        Typing::Text(text) => place.is_ready().then(|| place.server.paste(&place.id, text)),
+    };
+    match first {
+        Some(Ok(())) => {}
+        Some(Err(error)) if !error.is_refusal() => return Err(TypingError::HalfTyped),
+        Some(Err(_)) | None => return Err(TypingError::Untyped),
+    }
+    if matches!(what, Typing::Text(_)) {
+        let enter = place.is_ready().then(|| place.server.keys(&place.id, provost_drivers::ENTER));
+        return enter.and_then(Result::ok).ok_or(TypingError::HalfTyped);
     }
     Ok(())
-}
-
-fn must_be_ready(place: &Place) -> Result<(), TypingError> {
-    if place.is_ready() { Ok(()) } else { Err(TypingError::NotReady) }
 }

@@ -1,38 +1,31 @@
 //! Watches the pane of one adopted launch: what it lets guess, and whether it is a place to type into.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 
 use provost_core::{
     ids::LaunchId,
     session::{Command, PaneSight, Session},
 };
-use provost_watch::tmux::SessionId;
-use tokio::sync::{Notify, broadcast, mpsc};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::{
+    io::unix::AsyncFd,
+    sync::{Notify, oneshot},
+};
 
 use super::{
     super::{
         clock::Clock,
-        handle::{Handle, Published, Teller},
+        handle::Teller,
         held,
-        watch::{Guess, Hints},
+        watch::{Guess, Hints, polled},
     },
-    control::Feed,
     hub::Panes,
+    pace::{Pace, SOON_MS},
     place::{Found, Looked, Place},
 };
 
-/// How long to wait before control mode is tried again; it doubles up to the second.
-const REST: Duration = Duration::from_secs(1);
-const LONGEST_REST: Duration = Duration::from_secs(60);
-
-/// How long after a change a pane is looked at, and again to see whether that stands.
-const LOOK_MS: u64 = 150;
-
-/// How often a pane is looked at that is no place to type into.
+/// How often a pane is looked at that is no place to type into, or of which the kernel does not tell.
 const LOOK_AGAIN_MS: u64 = 2_000;
-
-/// The size of a screen until it is known.
-const UNKNOWN_SIZE: (u16, u16) = (24, 80);
 
 pub(crate) struct PaneWatch {
     launch: LaunchId,
@@ -40,13 +33,13 @@ pub(crate) struct PaneWatch {
     hints: Hints,
     panes: Panes,
     bell: Arc<Notify>,
-    handle: Handle,
     teller: Teller,
     clock: Clock,
     told: Option<PaneSight>,
-    /// The tmux session that it was seen in last.
-    session: Option<SessionId>,
-    /// When the pane is to be looked at.
+    /// The terminal that the agent writes to, once the pane was seen.
+    terminal: Option<PathBuf>,
+    pace: Pace,
+    /// When the pane is to be looked at, whatever is written there.
     look_ms: Option<u64>,
 }
 
@@ -55,7 +48,6 @@ impl PaneWatch {
         session: &Session,
         launch: LaunchId,
         panes: Panes,
-        handle: Handle,
         teller: Teller,
         clock: Clock,
     ) -> Option<PaneWatch> {
@@ -66,82 +58,68 @@ impl PaneWatch {
         Some(PaneWatch {
             launch,
             place,
-            hints: Hints::after(session, UNKNOWN_SIZE, shown),
+            hints: Hints::after(session, shown),
             bell: panes.bell(launch),
             panes,
-            handle,
             teller,
             clock,
             told: watch.pane,
-            session: None,
-            look_ms: None,
+            terminal: None,
+            pace: Pace::default(),
+            look_ms: Some(0),
         })
     }
 
     /// Watches for as long as it is polled. That the pane or its server is gone ends nothing else.
     pub(crate) async fn run(mut self) {
-        let mut rest = REST;
+        let mut server = self.place.server_pid().and_then(|pid| opened(pid).ok());
+        let mut write = None;
         loop {
-            match self.look().await {
-                Looked::Never => return std::future::pending().await,
-                Looked::Unseen => {}
-                Looked::There(found) => {
-                    let calm = self.hints.knows_its_screen();
-                    let feed = self.panes.watch(&self.place, &found.pane.session, calm).await;
-                    if self.listen(feed).await {
-                        rest = REST;
-                    }
+            let now = self.clock.now().mono_ms;
+            self.pace.pass(now);
+            let due = self.pace.is_due(now) || self.look_ms.is_some_and(|due| due <= now);
+            if due || self.pace.wants_to_listen(now) {
+                // Whoever listens before the look misses nothing that is written after it.
+                write = self.listen();
+                self.pace.listens(now);
+            }
+            if due {
+                let unheard = self.terminal.is_none();
+                if matches!(self.look().await, Looked::Never) {
+                    return std::future::pending().await;
                 }
+                if unheard && self.terminal.is_some() {
+                    // Between the first look and the first listening something may have been written.
+                    self.look_soon();
+                } else if write.is_none() {
+                    self.look_ms.get_or_insert(now + LOOK_AGAIN_MS);
+                }
+                continue;
             }
-            self.look_on_news(rest).await;
-            rest = (rest * 2).min(LONGEST_REST);
-        }
-    }
-
-    /// Takes what the pane writes until nobody tells it any more, and says whether anything came. A pane that was moved to
-    /// another tmux session is told of there.
-    async fn listen(&mut self, mut feed: mpsc::Receiver<Feed>) -> bool {
-        let mut came = false;
-        let session = self.session.clone();
-        while self.session == session {
-            let wait = self.wait();
-            let bell = self.bell.clone();
+            let (wait, bell) = (self.wait(now), self.bell.clone());
             tokio::select! {
-                fed = feed.recv() => match fed {
-                    Some(fed) => {
-                        came = true;
-                        self.fed(fed).await;
-                    }
-                    None => return came,
-                },
+                () = written(&mut write) => {
+                    write = None;
+                    self.pace.wrote(self.clock.now().mono_ms);
+                }
                 () = bell.notified() => self.look_soon(),
-                () = wait => self.look_if_due().await,
-            }
-        }
-        came
-    }
-
-    /// Without control mode the pane is looked at when the agent's own record, or somebody, says something.
-    async fn look_on_news(&mut self, rest: Duration) {
-        let mut news = self.handle.subscribe();
-        let session = self.launch.session.to_string();
-        let mut over = Box::pin(held::pause(rest));
-        loop {
-            let wait = self.wait();
-            let bell = self.bell.clone();
-            tokio::select! {
-                () = &mut over => return,
-                () = heard(&mut news, &session) => self.look_soon(),
-                () = bell.notified() => self.look_soon(),
-                () = wait => self.look_if_due().await,
+                () = ended(server.as_ref()) => {
+                    server = None;
+                    self.look_soon();
+                }
+                () = wait => {}
             }
         }
     }
 
-    /// Waits until something is to be looked at.
-    fn wait(&self) -> impl Future<Output = ()> + use<> {
-        let due = self.hints.due_ms().into_iter().chain(self.look_ms).min();
-        let left = due.map(|due| due.saturating_sub(self.clock.now().mono_ms));
+    fn listen(&self) -> Option<oneshot::Receiver<()>> {
+        self.panes.next_write(self.terminal.as_deref()?)
+    }
+
+    /// Waits until something is to be done.
+    fn wait(&self, now_ms: u64) -> impl Future<Output = ()> + use<> {
+        let due = self.pace.next_ms().into_iter().chain(self.look_ms).min();
+        let left = due.map(|due| due.saturating_sub(now_ms));
         async move {
             match left {
                 Some(left) => held::pause(Duration::from_millis(left)).await,
@@ -150,36 +128,9 @@ impl PaneWatch {
         }
     }
 
-    async fn fed(&mut self, fed: Feed) {
-        let now = self.clock.now().mono_ms;
-        match fed {
-            Feed::Output(bytes) => {
-                for guess in self.hints.feed(&bytes, now) {
-                    self.guess(guess).await;
-                }
-            }
-            Feed::Picture(measures, lines) => {
-                if let Some(guess) = self.hints.picture(&measures, &lines, now) {
-                    self.guess(guess).await;
-                }
-            }
-            Feed::Changed => self.look_soon(),
-        }
-    }
-
     fn look_soon(&mut self) {
-        let soon = self.clock.now().mono_ms + LOOK_MS;
+        let soon = self.clock.now().mono_ms + SOON_MS;
         self.look_ms = Some(self.look_ms.map_or(soon, |due| due.min(soon)));
-    }
-
-    async fn look_if_due(&mut self) {
-        let now = self.clock.now().mono_ms;
-        if let Some(guess) = self.hints.look(now) {
-            self.guess(guess).await;
-        }
-        if self.look_ms.is_some_and(|due| due <= now) {
-            self.look().await;
-        }
     }
 
     /// Looks at the pane itself, and says when to look again.
@@ -188,10 +139,11 @@ impl PaneWatch {
         let looked = held::blocking(move || place.look()).await;
         let now = self.clock.now().mono_ms;
         self.look_ms = None;
+        let mut news = false;
         let sight = match &looked {
             Looked::There(found) => {
-                self.frame(found, now).await;
-                self.session = Some(found.pane.session.clone());
+                self.terminal = Some(found.pane.tty.clone());
+                news |= self.take(found, now).await;
                 found.sight
             }
             Looked::Unseen | Looked::Never => PaneSight::Gone,
@@ -200,22 +152,26 @@ impl PaneWatch {
             self.look_ms.get_or_insert(now + LOOK_AGAIN_MS);
         }
         if self.told.replace(sight) != Some(sight) {
+            news = true;
             let launch = self.launch;
             self.teller.tell(launch.session, Command::PaneSeen { launch, sight }).await;
         }
+        self.pace.looked(now, news);
         looked
     }
 
-    /// Takes what the pane itself shows. It is believed when it was seen twice.
-    async fn frame(&mut self, found: &Found, now: u64) {
-        let Some(reading) = found.reading.clone() else { return };
-        let shown = reading.shown;
-        if let Some(guess) = self.hints.frame(reading) {
+    /// Takes what the pane shows, and says whether that is new. A frame is believed when it was seen twice.
+    async fn take(&mut self, found: &Found, now: u64) -> bool {
+        let titled = self.hints.title(&found.pane.title, found.reading.as_ref());
+        let framed = found.reading.clone().and_then(|reading| self.hints.frame(reading));
+        if found.reading.as_ref().is_some_and(|reading| !self.hints.agrees(reading)) {
+            self.look_ms = Some(now + SOON_MS);
+        }
+        let news = titled.is_some() || framed.is_some();
+        for guess in titled.into_iter().chain(framed) {
             self.guess(guess).await;
         }
-        if self.hints.believes() != Some(shown) {
-            self.look_ms = Some(now + LOOK_MS);
-        }
+        news
     }
 
     async fn guess(&self, Guess { by, place, what }: Guess) {
@@ -224,20 +180,25 @@ impl PaneWatch {
     }
 }
 
-/// Waits until something is recorded of a session that is no news of its pane.
-async fn heard(news: &mut broadcast::Receiver<Published>, session: &str) {
-    let tells = |kind: &str| kind != "pane.seen" && kind != "signal.hinted";
-    loop {
-        match news.recv().await {
-            Ok(rows) => {
-                if rows.iter().any(|row| row.session == session && tells(&row.kind)) {
-                    return;
-                }
-            }
-            // Some were missed, so that it has to be looked.
-            Err(broadcast::error::RecvError::Lagged(_)) => return,
-            // The daemon is stopping.
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-        }
+/// Waits until the terminal is written to.
+async fn written(write: &mut Option<oneshot::Receiver<()>>) {
+    match write {
+        // That nobody is left to tell of it is a reason to look, too.
+        Some(write) => write.await.unwrap_or_default(),
+        None => std::future::pending().await,
     }
+}
+
+/// Waits until a process has ended.
+async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
+    match process {
+        // What cannot be waited for is looked at.
+        Some(process) => drop(process.readable().await),
+        None => std::future::pending().await,
+    }
+}
+
+fn opened(pid: u32) -> io::Result<AsyncFd<OwnedFd>> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    polled(pidfd_open(pid, PidfdFlags::NONBLOCK)?)
 }

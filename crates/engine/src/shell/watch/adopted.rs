@@ -84,8 +84,7 @@ impl Adopted {
             }
             (None, _) => None,
         };
-        let pane = (panes.clone(), handle.clone(), teller.clone());
-        let pane = PaneWatch::new(session, launch, pane.0, pane.1, pane.2, clock);
+        let pane = PaneWatch::new(session, launch, panes.clone(), teller.clone(), clock);
         let record = file.map(|wanted| {
             RolloutWatch::new(session, launch, wanted, moves, handle, teller.clone(), clock)
         });

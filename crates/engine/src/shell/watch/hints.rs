@@ -10,7 +10,6 @@ use provost_drivers::codex::Version;
 use provost_watch::{
     screen::{self, Reading, Shown, Steady},
     terminal::{AgentState, Blocked, Scanner, Screen, Signal, TitleState, title_state},
-    tmux::Measures,
 };
 
 /// Something that a terminal lets guess.
@@ -20,6 +19,9 @@ pub(crate) struct Guess {
     pub(crate) place: u64,
     pub(crate) what: Hinted,
 }
+
+/// The size of a screen that is read by others.
+const UNKNOWN_SIZE: (u16, u16) = (24, 80);
 
 /// How long after something was drawn the screen is looked at, and again to see whether that stands.
 const LOOK_MS: u64 = 120;
@@ -42,8 +44,6 @@ pub(crate) struct Hints {
 /// The screen of an agent whose screens are known.
 struct Drawn {
     screen: Screen,
-    /// Whether all that was drawn is known, and so how each character looks.
-    whole: bool,
     steady: Steady,
     /// The agent's version, if it is known.
     version: Option<(u64, u64)>,
@@ -59,7 +59,6 @@ impl Hints {
         let version = agent.version.as_deref().and_then(Version::parse);
         let drawn = (agent.driver == Driver::CodexTerminal).then(|| Drawn {
             screen: Screen::new(rows, columns),
-            whole: true,
             steady: Steady::default(),
             version: version.map(|Version(major, minor, _)| (u64::from(major), u64::from(minor))),
             due_ms: None,
@@ -68,11 +67,9 @@ impl Hints {
         Hints { scanner: Scanner::default(), drawn, sent: 0, before: 0, said: BTreeMap::new() }
     }
 
-    /// Reads a terminal whose beginning nobody saw; what it says lies after this place.
-    pub(crate) fn after(session: &Session, size: (u16, u16), place: u64) -> Hints {
-        let mut hints = Hints { sent: place, before: place, ..Hints::new(session, size) };
-        hints.drawn.iter_mut().for_each(|drawn| drawn.whole = false);
-        hints
+    /// Takes what others read of a terminal: its frames and its title. What it says lies after this place.
+    pub(crate) fn after(session: &Session, place: u64) -> Hints {
+        Hints { sent: place, before: place, ..Hints::new(session, UNKNOWN_SIZE) }
     }
 
     /// Gives that something is written at the prompt and was not sent, at once and by one look: whoever leaves the
@@ -88,27 +85,21 @@ impl Hints {
         Some(Guess { by: Glimpse::Screen, place, what: Hinted::Drafted })
     }
 
-    /// Says whether its screen tells all that matters, so that what is drawn in between may be missed.
-    pub(crate) fn knows_its_screen(&self) -> bool {
-        self.drawn.is_some()
-    }
-
-    /// Takes what the terminal shows now, and gives what its title lets guess. Something before it may be missing.
-    pub(crate) fn picture(
-        &mut self,
-        measures: &Measures,
-        lines: &[String],
-        now_ms: u64,
-    ) -> Option<Guess> {
-        self.sent += 1;
-        (self.scanner, self.before) = (Scanner::default(), self.sent);
-        if let Some(drawn) = &mut self.drawn {
-            drawn.screen = pictured(measures, lines);
-            drawn.changed = true;
-            drawn.due_ms.get_or_insert(now_ms + LOOK_MS);
+    /// Takes the title that somebody else read together with a frame, and gives what it lets guess unless it said the
+    /// same last. A title only tells that somebody is needed: what for is told by the screen, unless that has stood still
+    /// and asks nothing that is known.
+    pub(crate) fn title(&mut self, title: &str, reading: Option<&Reading>) -> Option<Guess> {
+        let what = of_title(title)?;
+        let is_told = |reading: &Reading| {
+            !self.agrees(reading) || matches!(of_screen(reading), Some(Hinted::Asks(_)))
+        };
+        if matches!(what, Hinted::Asks(_)) && reading.is_some_and(is_told) {
+            return None;
         }
-        let what = of_title(&measures.title)?;
-        self.news(Guess { by: Glimpse::Title, place: self.sent, what })
+        let guess = self.news(Guess { by: Glimpse::Title, place: self.sent + 1, what })?;
+        self.sent += 1;
+        self.before += 1;
+        Some(guess)
     }
 
     /// Keeps what a code says, and gives it unless the same kind of code said it last.
@@ -131,9 +122,9 @@ impl Hints {
         Some(Guess { by: Glimpse::Screen, place: self.sent, what: of_screen(&steady)? })
     }
 
-    /// Gives what is believed to be shown.
-    pub(crate) fn believes(&self) -> Option<Shown> {
-        self.drawn.as_ref().and_then(|drawn| drawn.steady.shown())
+    /// Whether a reading shows what is believed, so that nobody has to look again.
+    pub(crate) fn agrees(&self, reading: &Reading) -> bool {
+        self.drawn.as_ref().is_none_or(|drawn| drawn.steady.agrees(reading))
     }
 
     pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
@@ -184,24 +175,8 @@ impl Hints {
 
 impl Drawn {
     fn read(&self) -> Reading {
-        match self.whole {
-            true => screen::read_painted(&self.screen.painted(), self.version),
-            false => screen::read(&self.screen.lines(), self.version),
-        }
+        screen::read_painted(&self.screen.painted(), self.version)
     }
-}
-
-/// Draws a picture, with the cursor and the rows that scroll where the program left them.
-fn pictured(measures: &Measures, lines: &[String]) -> Screen {
-    let mut screen = Screen::new(measures.rows, measures.columns);
-    let ((row, column), (upper, lower)) = (measures.cursor, measures.scrolls);
-    let clean = |line: &String| line.chars().filter(|c| !c.is_control()).collect::<String>();
-    let lines: Vec<String> = lines.iter().map(clean).collect();
-    let (upper, lower, row, column) = (upper + 1, lower.saturating_add(1), row + 1, column + 1);
-    let rest = format!("\x1b[{upper};{lower}r\x1b[{row};{column}H");
-    screen.feed(lines.join("\r\n").as_bytes());
-    screen.feed(rest.as_bytes());
-    screen
 }
 
 fn of_signal(signal: &Signal) -> Option<(Glimpse, Hinted)> {
@@ -353,31 +328,57 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_looked_at_twice_and_what_comes_after_it_lies_after_it() {
+    fn title_read_by_others_is_told_once_and_frames_after_it_again() {
         let drawn = Drawn {
             screen: Screen::new(24, 80),
-            whole: false,
             steady: Steady::default(),
             version: None,
             due_ms: None,
             changed: false,
         };
         let mut hints = hints(Some(drawn), 5);
-        hints.feed(b"\x1b]7501;state=wor", 0);
-        let title = "Working".to_owned();
-        let measures = Measures { rows: 10, columns: 40, cursor: (0, 2), scrolls: (0, 9), title };
-        let lines = ["› Ask", "", "  ? for shortcuts", "  \x1b[2J"].map(str::to_owned);
-        let titled = hints.picture(&measures, &lines, 0).unwrap();
-        assert_eq!((titled.by, titled.what), (Glimpse::Title, Hinted::Working));
-        assert_eq!(hints.picture(&measures, &lines, 0), None, "its title says the same");
-        assert_eq!(hints.look(LOOK_MS), None, "one frame is not believed");
-        let shown = hints.look(2 * LOOK_MS).unwrap();
+        let lines = ["› Ask", "", "  ? for shortcuts"].map(str::to_owned);
+        let framed = |hints: &mut Hints| hints.frame(screen::read(&lines, None));
+        assert_eq!(framed(&mut hints), None, "one frame is not believed");
+        let shown = framed(&mut hints).unwrap();
         assert_eq!((shown.by, shown.what), (Glimpse::Screen, Hinted::AtPrompt));
-        let told = hints.feed(b"king\x07\x1b]7501;state=working:app=codex\x07", 300);
-        let [told] = told.as_slice() else { panic!("{told:?}") };
-        assert!(told.place > shown.place && told.what == Hinted::Working, "{told:?}");
-        assert_eq!(hints.look(300 + LOOK_MS), None, "one frame is not believed");
-        let shown = hints.look(300 + 2 * LOOK_MS).expect("what stands there is told again");
-        assert!(shown.place >= told.place && shown.what == Hinted::AtPrompt, "{shown:?}");
+        let titled = hints.title("Working | here", None).unwrap();
+        assert_eq!((titled.by, titled.what), (Glimpse::Title, Hinted::Working));
+        assert!(titled.place > shown.place);
+        assert_eq!(hints.title("⠋ here", None), None, "it says the same");
+        assert_eq!(hints.title("here", None), None, "it says nothing");
+        assert_eq!(framed(&mut hints), None, "one frame is not believed");
+        let again = framed(&mut hints).expect("what stands there is told again");
+        assert!(again.place > titled.place && again.what == Hinted::AtPrompt, "{again:?}");
+    }
+
+    #[test]
+    fn title_that_asks_counts_where_the_screen_asks_nothing() {
+        let drawn = Drawn {
+            screen: Screen::new(24, 80),
+            steady: Steady::default(),
+            version: None,
+            due_ms: None,
+            changed: false,
+        };
+        let mut hints = hints(Some(drawn), 0);
+        let asks = |hints: &mut Hints, lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            let reading = screen::read(&lines, None);
+            let titled = hints.title("[ ! ] Action Required | here", Some(&reading));
+            hints.frame(reading);
+            titled.is_some()
+        };
+        let approval = [
+            "  Would you like to run the following command?",
+            "› 1. Yes (y)",
+            "  2. No (esc)",
+            "  Press enter to confirm or esc to cancel",
+        ];
+        for _ in 0..4 {
+            assert!(!asks(&mut hints, &approval), "its screen tells what it asks");
+        }
+        let told = [(); 4].map(|()| asks(&mut hints, &["something that no rule knows"]));
+        assert_eq!(told, [false, false, true, false]);
     }
 }

@@ -244,21 +244,25 @@ fn projected_word(found: &Conclusion, unproved: bool) -> &'static str {
     }
 }
 
-/// Gives what a plan tells. Where there is none, one thing is to be done, and it is done once something was done and it ended.
+/// Returns what a plan tells. Where there is none, one thing is to be done. As for story-automator it is done once
+/// something was done and the agent ended or is idle, or the work was found to be complete.
 fn progress(seen: &Seen) -> (u64, u64, &'static str) {
-    let (told, over, active) = match &seen.watched {
+    let (told, rests, active) = match &seen.watched {
         Watched::Session(row) => {
             let told = row.progress.as_ref().map(|progress| (progress.done, progress.total));
-            (told, row.sealed, row.process != "not_started")
+            let idle = row.state == "idle" && row.turns > 0;
+            (told, row.sealed || idle, row.process != "not_started")
         }
         Watched::Run(row, _) => {
             let told = row.tasks.as_ref().map(|tasks| (tasks.merged as u64, tasks.all as u64));
             (told, row.sealed, !row.sessions.is_empty())
         }
     };
+    let is_complete =
+        seen.conclusion.as_ref().is_some_and(|found| found.ending == Ending::Completed);
     match told {
         Some((done, total)) => (done, total, "agent"),
-        None => (u64::from(over && active), 1, "projection"),
+        None => (u64::from(active && (rests || is_complete)), 1, "projection"),
     }
 }
 

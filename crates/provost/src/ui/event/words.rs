@@ -323,6 +323,7 @@ fn speech(event: &Event) -> String {
         Event::MessageTyped(e) => match e.way {
             Way::CommandLine => format!("{} given on the command line", e.key),
             Way::Typing => format!("{} about to be typed", e.key),
+            Way::Untyped => format!("{} not typed, its pane took no keys", e.key),
             Way::Keys => format!("{} typed", e.key),
             Way::Again => format!("{} is not in the agent's record, to be sent off again", e.key),
             Way::Pressing => format!("{} about to be sent off again", e.key),

@@ -1,0 +1,216 @@
+//! When a pane is looked at, by when its program writes there.
+//!
+//! What is drawn once is looked at soon. A program that draws on and on, as with a spinner, is looked at when it begins
+//! and when it stops; in between, and while something blinks, less and less often as long as nothing new is seen.
+
+/// How long after something was written a pane is looked at.
+pub(super) const SOON_MS: u64 = 150;
+
+/// The most time between two looks at a pane whose program draws on and on.
+const LONGEST_MS: u64 = 5_000;
+
+/// The most time between two looks at a pane where something is drawn now and then.
+const BLINKING_MS: u64 = 2_000;
+
+/// How long nobody listens after something was heard: a spinner draws dozens of times a second.
+const BREATH_MS: u64 = 200;
+
+/// A program that writes nothing for so long has stopped to draw.
+const QUIET_MS: u64 = 250;
+
+/// A program that has written for so long draws on and on.
+const ANIMATED_MS: u64 = 500;
+
+/// The pace of one pane. All times are of the monotonic clock.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    flow: Option<Flow>,
+    /// Whether something was written that no look has seen.
+    unseen: bool,
+    due_ms: Option<u64>,
+    /// When the last look was, and how long the next one waits at least.
+    looked: Option<(u64, u64)>,
+    /// When the last write was heard.
+    wrote_ms: Option<u64>,
+}
+
+/// What a program writes without a pause.
+#[derive(Debug)]
+struct Flow {
+    began_ms: u64,
+    animated: bool,
+    hearing: Hearing,
+}
+
+#[derive(Debug)]
+enum Hearing {
+    /// Nobody listens until then.
+    Breath(u64),
+    /// Somebody listens; if nothing is heard until then, it is quiet.
+    Listening(u64),
+}
+
+impl Pace {
+    /// Takes that something was written.
+    pub(super) fn wrote(&mut self, now_ms: u64) {
+        let rested = self.wrote_ms.is_none_or(|last| now_ms.saturating_sub(last) >= LONGEST_MS);
+        self.wrote_ms = Some(now_ms);
+        self.unseen = true;
+        let hearing = Hearing::Breath(now_ms + BREATH_MS);
+        let flow = self.flow.get_or_insert(Flow {
+            began_ms: now_ms,
+            animated: false,
+            hearing: Hearing::Breath(now_ms),
+        });
+        flow.hearing = hearing;
+        let most = if flow.animated { LONGEST_MS } else { BLINKING_MS };
+        let spaced = |(at, spacing): (u64, u64)| at + spacing.min(most);
+        let spaced = self.looked.filter(|_| !rested).map_or(0, spaced);
+        let mut due = spaced.max(now_ms + SOON_MS);
+        if !flow.animated && now_ms.saturating_sub(flow.began_ms) >= ANIMATED_MS {
+            flow.animated = true;
+            due = now_ms;
+        }
+        self.due_ms = Some(self.due_ms.map_or(due, |before| before.min(due)));
+    }
+
+    /// Whether somebody has to listen for the next write now.
+    pub(super) fn wants_to_listen(&self, now_ms: u64) -> bool {
+        match &self.flow {
+            Some(Flow { hearing: Hearing::Breath(until), .. }) => *until <= now_ms,
+            Some(Flow { hearing: Hearing::Listening(_), .. }) | None => false,
+        }
+    }
+
+    /// Takes that somebody listens from now on.
+    pub(super) fn listens(&mut self, now_ms: u64) {
+        if let Some(flow) = &mut self.flow {
+            flow.hearing = Hearing::Listening(now_ms + QUIET_MS);
+        }
+    }
+
+    /// Takes that time has passed.
+    pub(super) fn pass(&mut self, now_ms: u64) {
+        let quiet =
+            |flow: &mut Flow| matches!(flow.hearing, Hearing::Listening(until) if until <= now_ms);
+        if let Some(flow) = self.flow.take_if(quiet)
+            && flow.animated
+            && self.unseen
+        {
+            self.due_ms = Some(now_ms);
+        }
+    }
+
+    /// Whether the pane is to be looked at now.
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ms.is_some_and(|due| due <= now_ms)
+    }
+
+    /// When something is to be done next.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        let hearing = self.flow.as_ref().map(|flow| match flow.hearing {
+            Hearing::Breath(until) | Hearing::Listening(until) => until,
+        });
+        self.due_ms.into_iter().chain(hearing).min()
+    }
+
+    /// Takes that the pane was looked at, by somebody who has listened since before that, and whether the look brought
+    /// anything new.
+    pub(super) fn looked(&mut self, now_ms: u64, news: bool) {
+        let spacing = match self.looked {
+            Some((_, spacing)) if !news && self.unseen => (spacing * 2).min(LONGEST_MS),
+            Some((_, spacing)) if !news => spacing,
+            Some(_) | None => SOON_MS,
+        };
+        self.looked = Some((now_ms, spacing));
+        (self.unseen, self.due_ms) = (false, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays writes at these times, and gives when the pane was looked at. No look brings anything new.
+    fn looks(writes: &[u64], end_ms: u64) -> Vec<u64> {
+        let (mut pace, mut found) = (Pace::default(), Vec::new());
+        let (mut listens, mut missed) = (true, false);
+        for now in 0..end_ms {
+            missed |= writes.contains(&now);
+            if missed && listens {
+                (listens, missed) = (false, false);
+                pace.wrote(now);
+            }
+            pace.pass(now);
+            let due = pace.is_due(now);
+            if due || pace.wants_to_listen(now) {
+                (listens, missed) = (true, false);
+                pace.listens(now);
+            }
+            if due {
+                found.push(now);
+                pace.looked(now, false);
+            }
+        }
+        found
+    }
+
+    fn every(step: usize, from: u64, to: u64) -> Vec<u64> {
+        (from..to).step_by(step).collect()
+    }
+
+    #[test]
+    fn single_write_is_looked_at_soon_and_once() {
+        assert_eq!(looks(&[1_000], 20_000), [1_000 + SOON_MS]);
+        assert_eq!(looks(&[], 20_000), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn spinner_is_looked_at_less_and_less_often_and_at_once_when_it_stops() {
+        let found = looks(&every(40, 1_000, 61_040), 120_000);
+        let stopped = *found.last().unwrap();
+        let soon = 61_000..=61_000 + BREATH_MS + 2 * QUIET_MS;
+        assert!(soon.contains(&stopped), "{found:?}");
+        assert!(found.len() <= 22, "{found:?}");
+        let gaps: Vec<u64> = found.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(gaps.iter().all(|gap| *gap <= LONGEST_MS + BREATH_MS + QUIET_MS), "{gaps:?}");
+    }
+
+    #[test]
+    fn spinner_after_blinking_is_looked_at_when_it_turns() {
+        let blinks = every(1_000, 1_000, 60_000);
+        let found = looks(&[blinks, every(40, 60_000, 70_000)].concat(), 80_000);
+        assert!(found.iter().any(|at| (60_000..61_000).contains(at)), "{found:?}");
+        let blinked = found.iter().filter(|at| **at < 60_000).count();
+        assert!(blinked <= 35, "{found:?}");
+    }
+
+    #[test]
+    fn write_after_a_rest_is_looked_at_soon_whatever_was_before() {
+        let found = looks(&[every(40, 1_000, 20_000), vec![40_000]].concat(), 50_000);
+        assert_eq!(found.last(), Some(&(40_000 + SOON_MS)));
+    }
+
+    #[test]
+    fn nothing_written_last_stays_unseen() {
+        for (step, to) in [(40, 3_000), (90, 7_777), (300, 5_000), (700, 9_000), (1_000, 30_000)] {
+            let writes = every(step, 1_000, to);
+            let found = looks(&writes, 60_000);
+            assert!(found.last() >= writes.last(), "{step} {to}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn look_that_brings_news_is_followed_by_another_soon() {
+        let mut pace = Pace::default();
+        for (at, news, expected) in
+            [(0, false, SOON_MS), (1_000, false, 2 * SOON_MS), (2_000, true, SOON_MS)]
+        {
+            pace.wrote(at);
+            pace.looked(at + SOON_MS, news);
+            assert_eq!(pace.looked, Some((at + SOON_MS, expected)));
+        }
+        pace.looked(3_000, false);
+        assert_eq!(pace.looked, Some((3_000, SOON_MS)), "nothing was written since");
+    }
+}

@@ -1,0 +1,64 @@
+//! Tells when a program writes to a terminal that somebody else reads. The kernel says so of the terminal's file, and
+//! nothing is read, attached or changed for that.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+/// A queue of the kernel for any number of terminals. Its descriptor can be polled.
+#[derive(Debug)]
+pub struct Writes {
+    inotify: OwnedFd,
+}
+
+/// The number by which the queue names a terminal, until it has told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WriteTicket(i32);
+
+impl Writes {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)? })
+    }
+
+    /// Asks for the next write to a terminal. It is told once: a spinner would wake us dozens of times a second.
+    /// Asking twice for the same terminal gives the same ticket.
+    pub fn ask(&self, terminal: &Path) -> io::Result<WriteTicket> {
+        let flags = WatchFlags::MODIFY | WatchFlags::ONESHOT;
+        Ok(WriteTicket(inotify::add_watch(&self.inotify, terminal, flags)?))
+    }
+
+    /// Takes the tickets of terminals that were written to, or went. That there are none is an error, as the kernel
+    /// tells it.
+    pub fn take(&self) -> io::Result<Vec<WriteTicket>> {
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut reader = Reader::new(&self.inotify, &mut space);
+        let mut found = Vec::new();
+        loop {
+            match reader.next() {
+                Ok(event) => found.push(WriteTicket(event.wd())),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if !found.is_empty() => {
+                    found.dedup();
+                    return Ok(found);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl AsRawFd for Writes {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inotify.as_raw_fd()
+    }
+}
+
+impl AsFd for Writes {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
