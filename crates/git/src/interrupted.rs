@@ -43,7 +43,7 @@ pub(crate) fn move_files(
     loop {
         tries += 1;
         if cut_off {
-            remove_own_lock(checkout)?;
+            remove_own_locks(checkout)?;
         }
         let moved = checkout.when_unlocked(|checkout| checkout.change_files(args));
         match moved {
@@ -61,14 +61,14 @@ pub(crate) fn move_files(
     }
 }
 
-/// Removes the lock that a killed git left in a worktree of Provost's own, where nothing else works. In a checkout of the
-/// user it may be another program's.
-fn remove_own_lock(checkout: &Repo<'_>) -> Result<(), Error> {
+/// Removes the locks that a killed git left in a worktree of Provost's own, where nothing else works. In a checkout of
+/// the user they may be another program's.
+fn remove_own_locks(checkout: &Repo<'_>) -> Result<(), Error> {
     let reason = agent_file::read_text(&checkout.git_dir().join("locked"), MAX_POINTER);
     if !reason.is_ok_and(|reason| reason.trim_end() == LOCK_REASON) {
         return Ok(());
     }
-    checkout.remove_lock()
+    checkout.remove_locks()
 }
 
 /// Whether git refused to overwrite files.

@@ -183,13 +183,13 @@ impl<'a> Repo<'a> {
     /// Makes the files of a worktree of Provost's own those of its HEAD. Nothing else may work there.
     pub(crate) fn reset_hard(&self) -> Result<(), Error> {
         if self.git.long_calls().is_some_and(|calls| calls.was_cut_off()) {
-            self.remove_lock()?;
+            self.remove_locks()?;
         }
         let mut tries = 0;
         loop {
             tries += 1;
             match self.change_files(["reset", "--hard", "--quiet"]) {
-                Err(Error::CutOff { .. }) if tries < RESETS => self.remove_lock()?,
+                Err(Error::CutOff { .. }) if tries < RESETS => self.remove_locks()?,
                 Err(error) => return Err(error),
                 Ok(answer) if answer.exit == Exit::Code(0) => return Ok(()),
                 Ok(answer) => return Err(answer.failure()),
@@ -197,13 +197,19 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Removes the lock that a killed git left in a worktree of Provost's own. Nothing else may work there.
-    pub(crate) fn remove_lock(&self) -> Result<(), Error> {
-        let lock = self.git_dir.join("index.lock");
-        match fs::remove_file(&lock) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(&lock)(error)),
-            Ok(()) | Err(_) => Ok(()),
+    /// Removes the locks that a killed git left in a worktree of Provost's own. Nothing else may work there.
+    pub(crate) fn remove_locks(&self) -> Result<(), Error> {
+        // Those of the files that a reset or a move of the checkout writes.
+        for name in ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"] {
+            let lock = self.git_dir.join(name);
+            match fs::remove_file(&lock) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::file(&lock)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
         }
+        Ok(())
     }
 
     /// Prepares a call that changes something. Git reads no configuration file but that of Provost's own directory.

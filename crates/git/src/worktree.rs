@@ -343,13 +343,13 @@ impl<'a> Site<'a> {
     fn complete(&self, branch: Branch) -> Result<Worktree, Error> {
         let worktree = self.worktree()?;
         let repo = self.configure(&worktree)?;
+        // Left by a call that was cut off; nothing else works here yet.
+        repo.remove_locks()?;
         if let Err(error) = self.attach(&repo, branch) {
             // Nothing was checked out yet, so nothing is lost.
             registry::forget(&self.shared, &self.path)?;
             return Err(error);
         }
-        // Left by a reset that was cut off; nothing else works here yet.
-        repo.remove_lock()?;
         repo.reset_hard()?;
         submodules::fill(&repo, &Source::of_project(self.project))?;
         lock(&worktree)?;

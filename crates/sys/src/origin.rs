@@ -103,7 +103,7 @@ impl Boundary {
             Some((dir, stat))
         });
         if let Some((dir, stat)) = holders.next() {
-            let outermost = holders.last().map_or_else(|| dir.clone(), |(outer, _)| outer);
+            let outermost = holders.next_back().map_or_else(|| dir.clone(), |(outer, _)| outer);
             let holder = stat.identity(&peer.identity().boot_id);
             return Ok(Origin::Held { dir, holder, outermost });
         }

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 const IDLE: Duration = Duration::from_secs(2);
 
 /// How many checkouts are written at the same time.
-pub(crate) const MAX_WRITES: usize = 16;
+const MAX_WRITES: usize = 16;
 
 /// How much stack a thread gets.
 const STACK: usize = 512 << 10;
@@ -171,6 +171,8 @@ impl Lane {
 mod tests {
     use std::sync::mpsc;
 
+    use tokio::task::JoinSet;
+
     use super::*;
 
     fn runtime() -> tokio::runtime::Runtime {
@@ -182,12 +184,9 @@ mod tests {
         let lane = Lane::new("test", 1, 1);
         lane.start().unwrap();
         let done = runtime().block_on(async {
-            let jobs: Vec<_> =
-                (0..20).map(|no| tokio::spawn(async move { lane.run(move || no).await })).collect();
-            let mut done = Vec::new();
-            for job in jobs {
-                done.push(job.await.unwrap());
-            }
+            let jobs: JoinSet<i32> = (0..20).map(|no| lane.run(move || no)).collect();
+            let mut done = jobs.join_all().await;
+            done.sort_unstable();
             done
         });
         assert_eq!(done, Vec::from_iter(0..20));
@@ -199,8 +198,9 @@ mod tests {
         let lane = Lane::new("test", 1, 1);
         lane.start().unwrap();
         runtime().block_on(async {
-            let broken = tokio::spawn(async { lane.run(|| panic!("on purpose")).await });
-            assert!(broken.await.unwrap_err().is_panic());
+            let mut broken = JoinSet::new();
+            broken.spawn(lane.run(|| panic!("on purpose")));
+            assert!(broken.join_next().await.unwrap().unwrap_err().is_panic());
             assert_eq!(lane.run(|| 7).await, 7);
         });
     }
@@ -211,11 +211,12 @@ mod tests {
         lane.start().unwrap();
         let (release, wait) = mpsc::channel::<()>();
         runtime().block_on(async {
-            let long = tokio::spawn(lane.run(move || wait.recv().is_ok()));
+            let mut long = JoinSet::new();
+            long.spawn(lane.run(move || wait.recv().is_ok()));
             // It is under way before the next one comes, or that one's thread takes it.
             assert_eq!(lane.run(|| 1).await, 1);
             release.send(()).unwrap();
-            assert!(long.await.unwrap());
+            assert!(long.join_next().await.unwrap().unwrap());
         });
     }
 }

@@ -266,7 +266,7 @@ impl Executor {
             if let Effect::Follow(launch) = effect {
                 Box::pin(context.follow(session, launch, cancel)).await;
             } else {
-                context.carry_out(&session, effect, cancel).await;
+                Box::pin(context.carry_out(&session, effect, cancel)).await;
             }
         });
     }
@@ -301,8 +301,8 @@ impl Executor {
             let mut wait = context.world.waits.of(Subject::Task(task.id), effect.key());
             let told = loop {
                 let (subject, wanted) = ((&*task, worker.clone()), cancel.clone());
-                let told =
-                    task_effect::carry_out(&git, checks, subject, effect.clone(), wanted).await;
+                let carried = task_effect::carry_out(&git, checks, subject, effect.clone(), wanted);
+                let told = Box::pin(carried).await;
                 let Some(shortage) = shortage::in_task(&told) else { break told };
                 if !wait.pause(context.refined(shortage), &mut cancel).await {
                     return;

@@ -98,9 +98,10 @@ pub(crate) fn of_directory(directory: &Path) -> Option<Shortage> {
     let known = why.raw_os_error();
     let known = known.and_then(|code| Shortage::from_os_error(code, format!("{place}: {why}")));
     Some(known.unwrap_or_else(|| {
-        let fix = match why.kind() {
-            io::ErrorKind::PermissionDenied => format!("; next: chmod u+rwx {place}"),
-            _ => String::new(),
+        let fix = if why.kind() == io::ErrorKind::PermissionDenied {
+            format!("; next: chmod u+rwx {place}")
+        } else {
+            String::new()
         };
         let detail = format!("the directory {place} cannot be written to: {why}{fix}");
         Shortage::new(Resource::Directory, detail)

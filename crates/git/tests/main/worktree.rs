@@ -115,7 +115,9 @@ fn half_make(lab: &Lab, steps: usize) {
     }
     if steps > 3 {
         write(&path.join("a.txt"), "o");
-        write(&lab.top().join(".git/worktrees/w1/index.lock"), "");
+        for lock in ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"] {
+            write(&lab.top().join(".git/worktrees/w1").join(lock), "");
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::timed_stream::{Arrival, Connections, TimedStream};
+use super::timed_stream::{AT_ONCE, Arrival, Connections, TimedStream};
 
 /// How many bytes of the kernel's news are read at once. What they say does not matter: it is looked.
 const NEWS: usize = 4 << 10;
@@ -49,7 +49,7 @@ pub(crate) struct Door {
     /// Without it (a user may watch only so many directories) a name that is taken away stays away.
     watch: Option<pipe::Receiver>,
     connections: Connections,
-    arrivals: Option<mpsc::UnboundedSender<Arrival>>,
+    arrivals: Option<mpsc::Sender<Arrival>>,
     /// Descriptors that are given up when there are no others, so that commands are answered then too.
     spare: Vec<File>,
 }
@@ -91,8 +91,8 @@ impl Door {
     }
 
     /// The connections that are accepted from now on, each to be charged to its account.
-    pub(crate) fn arrivals(&mut self) -> mpsc::UnboundedReceiver<Arrival> {
-        let (sender, receiver) = mpsc::unbounded_channel();
+    pub(crate) fn arrivals(&mut self) -> mpsc::Receiver<Arrival> {
+        let (sender, receiver) = mpsc::channel(AT_ONCE);
         self.arrivals = Some(sender);
         receiver
     }
@@ -163,8 +163,8 @@ impl axum::serve::Listener for Door {
                         // One too many of a process is closed at once.
                         let Some(stream) = self.connections.take(stream) else { continue };
                         if let Some((arrivals, arrival)) = self.arrivals.as_ref().zip(stream.arrival()) {
-                            // No receiver: the daemon is leaving.
-                            arrivals.send(arrival).ok();
+                            // Without room it is charged at its first request; without a receiver the daemon is leaving.
+                            arrivals.try_send(arrival).ok();
                         }
                         return (stream, address);
                     }

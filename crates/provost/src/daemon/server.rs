@@ -197,7 +197,7 @@ impl Daemon {
 
     /// Charges connections to their accounts as they arrive, and cuts off those of an account that has too many: it may
     /// never send a request.
-    async fn charge_all(self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
+    async fn charge_all(self, mut arrivals: mpsc::Receiver<Arrival>) {
         while let Some(arrival) = arrivals.recv().await {
             let daemon = self.clone();
             self.own(async move {

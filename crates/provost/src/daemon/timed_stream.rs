@@ -32,7 +32,7 @@ const UNREAD_LIMIT: Duration = Duration::from_secs(30);
 const PER_PROCESS: usize = 256;
 
 /// How many connections there may be at all, if there are twice as many descriptors.
-const AT_ONCE: usize = 4_096;
+pub(crate) const AT_ONCE: usize = 4_096;
 
 /// How long a peer may take to send its first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
@@ -366,11 +366,12 @@ mod tests {
             let (ours, _theirs) = UnixStream::pair().unwrap();
             let only = full.take(ours).unwrap();
             let waiting = full.clone();
-            let waiting = tokio::spawn(async move { waiting.room().await });
+            let mut waits = tokio::task::JoinSet::new();
+            waits.spawn(async move { waiting.room().await });
             tokio::task::yield_now().await;
-            assert!(!waiting.is_finished());
+            assert!(waits.try_join_next().is_none());
             drop(only);
-            waiting.await.unwrap();
+            waits.join_next().await.unwrap().unwrap();
             assert!(connections.lock().by_process.is_empty());
         });
     }

@@ -43,14 +43,14 @@ impl Patience {
 
 /// The runtime's side of the watchdog.
 pub(crate) struct Pulse {
-    questions: async_mpsc::UnboundedReceiver<()>,
+    questions: async_mpsc::Receiver<()>,
     answers: mpsc::Sender<()>,
 }
 
 impl Pulse {
     /// Starts the thread that asks. It ends with the process.
     pub(crate) fn start_watchdog() -> std::io::Result<Pulse> {
-        let (ask, questions) = async_mpsc::unbounded_channel();
+        let (ask, questions) = async_mpsc::channel(1);
         let (answers, answered) = mpsc::channel();
         thread::Builder::new()
             .name("watchdog".to_owned())
@@ -71,11 +71,11 @@ impl Pulse {
 }
 
 /// Asks again and again, and aborts the process if no answer comes in time.
-fn watch(ask: &async_mpsc::UnboundedSender<()>, answered: &mpsc::Receiver<()>) {
+fn watch(ask: &async_mpsc::Sender<()>, answered: &mpsc::Receiver<()>) {
     loop {
         pause(limit() * QUESTION_INTERVAL);
         // A runtime that is shut down answers no more. It has the same time to end.
-        ask.send(()).ok();
+        ask.try_send(()).ok();
         wait_for_answer(answered);
     }
 }

@@ -405,7 +405,7 @@ fn f5_m2_check_of_an_agent_is_shown_as_such() {
         assert!(status.contains("written by an agent"), "{status}");
         let card = eventually("the card is written", || {
             let card = planned.site.home.provost(&["report-card", &id]);
-            if card.code() == Some(0) { Ok(card.stdout.clone()) } else { Err(card.stderr.clone()) }
+            if card.code() == Some(0) { Ok(card.stdout) } else { Err(card.stderr) }
         });
         assert!(card.contains("written by an agent"), "{card}");
     }

@@ -150,10 +150,12 @@ fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
         if !job.kind.legal(hit).contains(&state) {
             found.push(format!("wrong: {} {:?}, hit: {hit}: {}", job.key, job.kind, short(row)));
         }
-        for (file, may) in job.kind.effects(hit) {
+        for (file, may) in job.kind.effects(hit, saboteur.has_killed_git()) {
             let count = operator.count(file, &job.key);
             if count > may.most {
-                found.push(format!("twice: {} {count} times in {file}", job.key));
+                let events = operator.ask(&["events", &job.id]).stdout;
+                let (key, kind) = (&job.key, job.kind);
+                found.push(format!("twice: {key} {kind:?} {count} times in {file}:\n{events}"));
             }
             if count < may.least {
                 found.push(format!("lost: {} {count} times in {file}, hit: {hit}", job.key));

@@ -171,5 +171,11 @@ impl Drop for Disk {
         drop(self.provost(&["daemon", "stop"]));
         drop(self.keeper.kill());
         drop(self.keeper.wait());
+        // The checkouts of checks are gone with the disk.
+        for repo in fs::read_dir(self.home.root().join("repos")).into_iter().flatten().flatten() {
+            let mut git = Command::new("git");
+            git.args(["worktree", "prune", "--expire=now"]).current_dir(repo.path());
+            drop(git.status());
+        }
     }
 }

@@ -29,7 +29,7 @@ fn checked() -> Desk {
 fn reason(status: WaitStatus<WaitResult>) -> String {
     match status {
         WaitStatus::Impossible(reason) => reason,
-        other => panic!("{other:?}"),
+        other @ (WaitStatus::Pending | WaitStatus::Done(_)) => panic!("{other:?}"),
     }
 }
 

@@ -16,7 +16,10 @@ use super::operator::{Job, Kind, Operator};
 const DISK: &str = "size=192m,nr_inodes=40000,mode=0700";
 
 /// How an error says that a program was killed.
-pub(super) const KILLED: &str = "ended by signal 9";
+pub(super) const KILLED: &str = "signal 9";
+
+/// How a session says that there was no room to record its start.
+const UNRECORDED: &str = "its start could not be recorded";
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -167,13 +170,22 @@ impl Saboteur {
         let sessions = sessions.and_then(|row| row["sessions"].as_array().cloned());
         let sessions = sessions.unwrap_or_default();
         let mut ids = sessions.iter().filter_map(|row| row["id"].as_str()).chain([&*job.id]);
-        ids.any(|id| self.hit.contains(id) || rows.get(id).is_some_and(|row| self.lost_git(row)))
+        ids.any(|id| self.hit.contains(id) || rows.get(id).is_some_and(|row| self.explains(row)))
     }
 
-    /// Whether something ended because a git that worked for it was killed. Its row says so.
-    fn lost_git(&self, row: &Value) -> bool {
-        let says = |name: &str| row[name].as_str().is_some_and(|text| text.contains(KILLED));
-        self.counts.contains_key(&Fault::Git) && ["reason", "detail"].into_iter().any(says)
+    /// Whether a fault explains how something ended, as its row says: a git that worked for it was killed, or there was
+    /// no room to record that it was started. What was started once is never started again.
+    fn explains(&self, row: &Value) -> bool {
+        let says = |text: &str| {
+            ["reason", "detail"]
+                .iter()
+                .any(|name| row[name].as_str().is_some_and(|why| why.contains(text)))
+        };
+        (self.has_killed_git() && says(KILLED)) || (self.disk.is_some() && says(UNRECORDED))
+    }
+
+    pub(super) fn has_killed_git(&self) -> bool {
+        self.counts.get(&Fault::Git).is_some_and(|count| *count > 0)
     }
 
     pub(super) fn has_hit_effect(&self, session: &str) -> bool {

@@ -136,16 +136,18 @@ impl Kind {
         }
     }
 
-    /// In which files its key must be found, and how often. A check whose holder was killed runs again.
-    pub(super) fn effects(self, hit: bool) -> Vec<(&'static str, Times)> {
+    /// In which files its key must be found, and how often. A check whose holder was killed runs again. After a killed
+    /// git, a check runs again as well, and a run begins a task again.
+    pub(super) fn effects(self, hit: bool, lost_git: bool) -> Vec<(&'static str, Times)> {
         let least = usize::from(!hit);
+        let at_least = |least| Times { least, most: if lost_git { usize::MAX } else { least } };
         match self {
             Kind::Command(_) => vec![("starts", Times { least, most: 1 })],
             Kind::Work if hit => vec![("starts", Times { least: 0, most: 1 })],
-            Kind::Work => vec![("starts", ONCE), ("checks", ONCE)],
+            Kind::Work => vec![("starts", ONCE), ("checks", at_least(1))],
             Kind::Question => vec![("answers", Times { least, most: 1 })],
             Kind::Run if hit => Vec::new(),
-            Kind::Run => vec![("starts", Times { least: 2, most: 2 })],
+            Kind::Run => vec![("starts", at_least(2))],
         }
     }
 }
