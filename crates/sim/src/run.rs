@@ -3,6 +3,7 @@
 mod crowd;
 mod deeds;
 mod ending;
+mod misfortune;
 mod of_runs;
 mod of_standing;
 mod of_tasks;
@@ -801,53 +802,6 @@ impl Sim {
             true => Ok(()),
             false => Err("succeeded though the tree was not looked at after the checks".to_owned()),
         }
-    }
-
-    fn misfortune(&mut self) -> Result<(), Broken> {
-        self.run_short();
-        if self.faults.crashes
-            && self.crashes < MAX_CRASHES
-            && self.rng.permille(if self.faults.calm { 15 } else { 4 })
-        {
-            self.crash()?;
-        }
-        if self.faults.crashes
-            && self.crashes < MAX_CRASHES
-            && self.lands_here()
-            && self.rng.percent(10)
-        {
-            self.replace()?;
-        }
-        if !self.faults.deaths || self.deaths >= 2 {
-            return Ok(());
-        }
-        if self.rng.permille(2) && !self.world.holders.is_empty() {
-            self.deaths += 1;
-            let launches: Vec<LaunchId> = self.world.holders.keys().copied().collect();
-            let launch = self.rng.pick(&launches);
-            self.world.kill_holder(launch);
-            self.engine.note(|| format!("— the holder of {launch} is killed"));
-        }
-        if self.rng.permille(2) && !self.world.holders.is_empty() {
-            self.deaths += 1;
-            let launches: Vec<LaunchId> = self.world.holders.keys().copied().collect();
-            let (launch, lapse) =
-                (self.rng.pick(&launches), self.rng.pick(&[Lapse::Stopped, Lapse::Vanished]));
-            self.world.lapse(launch, lapse);
-            self.engine.note(|| format!("— {launch} lapses: {lapse:?}"));
-        }
-        if self.rng.permille(1) {
-            self.deaths += 1;
-            self.leave_landing()?;
-            self.forge.pushing = None;
-            self.engine.crash();
-            self.world.reboot(&mut self.rng);
-            self.engine.note(|| "— power is lost".to_owned());
-            self.world.now_ms += 10_000;
-            self.engine.restore()?;
-            self.observe_first()?;
-        }
-        Ok(())
     }
 
     /// Lets time pass up to the next thing that waits for it. `false` if nothing does.

@@ -22,10 +22,10 @@ use super::{
     watch::{Record, Said, Seen, Typed, Way},
 };
 use crate::{
-    ids::{LaunchId, RequestId, SessionId, jitter_of},
+    ids::{LaunchId, SessionId, jitter_of},
     lifecycle::{ClaimKind, State},
     limits::{MAX_FACTS_KEPT, MAX_LATE_CLAIMS_KEPT, MAX_TEXT_KEPT},
-    request::{Fate, Reply, Request, RequestKind},
+    request::{Fate, Request, RequestKind},
     text::shortened,
     time::Moment,
 };
@@ -820,71 +820,6 @@ impl Session {
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         if current && !self.attempt().is_sealed() {
             self.attempt_mut().verifying.void();
-        }
-    }
-
-    fn queue_instruction(&mut self) {
-        let attempt = self.attempt();
-        let (no, instruction) = (attempt.no, attempt.instruction.clone());
-        if let (Some(text), true) = (instruction, self.spec.agent.driver.has_protocol()) {
-            self.queue(format!("instruction-{no}"), MessageKind::Instruction, text, None, None);
-        }
-    }
-
-    pub(super) fn say(&mut self, key: String, kind: MessageKind, text: String) {
-        self.queue(key, kind, text, None, None);
-    }
-
-    fn queue(
-        &mut self,
-        key: String,
-        kind: MessageKind,
-        text: String,
-        request: Option<RequestId>,
-        reply: Option<Reply>,
-    ) {
-        let attempt = self.attempt().no;
-        self.attempt_mut().held |= kind == MessageKind::Interrupt;
-        if let Some(asked) = self.requests.iter_mut().find(|asked| Some(asked.id) == request) {
-            asked.allowed = reply.as_ref().and_then(Reply::allows);
-        }
-        self.messages.push(Message {
-            key,
-            kind,
-            text,
-            request,
-            reply,
-            returned: None,
-            attempt,
-            fate: MessageFate::Queued,
-            refusals: 0,
-            typed: None,
-            unproved: None,
-            occasion: None,
-        });
-    }
-
-    pub(super) fn kind_of(&self, key: &str) -> Option<MessageKind> {
-        self.messages.iter().find(|message| message.key == key).map(|message| message.kind)
-    }
-
-    pub(super) fn settle_message(&mut self, key: &str, fate: MessageFate) {
-        // What may be refused is kept until its turn is over, to be sent again.
-        let kept =
-            matches!(fate, MessageFate::Delivered { .. }) && self.spec.agent.driver.begins_turns();
-        self.on_message(key, |message| {
-            message.fate = fate;
-            message.reply = None;
-            // The text has done its work; what a person wrote need not stay in memory.
-            if !kept || !message.is_text() {
-                message.text.clear();
-            }
-        });
-    }
-
-    pub(super) fn on_message(&mut self, key: &str, change: impl FnOnce(&mut Message)) {
-        if let Some(message) = self.messages.iter_mut().find(|message| message.key == key) {
-            change(message);
         }
     }
 

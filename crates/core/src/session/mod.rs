@@ -20,6 +20,7 @@ mod guess;
 mod hook;
 mod judge;
 mod launch;
+mod message_queue;
 mod own_turns;
 mod pane;
 mod reach;

@@ -39,7 +39,7 @@ use super::{
     follow::{self, Follower, Link},
     git_calls::GitCalls,
     handle::{Handle, Teller},
-    held::{self, Finished, Holders, NoneLeft, SURVIVOR_GRACE, chain},
+    held::{self, Finished, Holders, SURVIVOR_GRACE, chain},
     home::Home,
     hook::HookJob,
     panes::{Hub, Panes, Typing, Typist},
@@ -47,7 +47,7 @@ use super::{
     saying::{said, typed},
     secrets::Secrets,
     shortage::{self, Waits},
-    starting::{NotLaunched, Starting, adopt, short},
+    starting::{NotLaunched, Starting, adopt, not_launched, not_started, short},
     task_effect,
     watch::{Adopted, Moves, RolloutWatch, Wanted},
     work,
@@ -882,14 +882,6 @@ fn forbid_the_start(dir: &Path) -> bool {
     std::fs::create_dir(dir).is_ok()
 }
 
-/// Says what came of a launch of which nothing is left, and which was never recorded as running.
-fn not_launched(launch: LaunchId, reason: String, none_left: &NoneLeft) -> Command {
-    match none_left.ran() {
-        true => Command::ProcessUnobserved { launch, why: reason },
-        false => Command::LaunchFailed { launch, reason },
-    }
-}
-
 fn recorded(session: &Session, launch: LaunchId, dir: &Path) -> Traces {
     session.launch(launch).map_or_else(|| Traces::of(&held::mark(dir)), |l| follow::traces(l, dir))
 }
@@ -903,12 +895,5 @@ pub(super) fn cwd_of(session: &Session) -> &str {
     match &session.work {
         WorkState::Ready { cwd, .. } => cwd,
         WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
-    }
-}
-
-fn not_started(exit: &ExitRecord) -> String {
-    match &exit.end {
-        End::NotStarted { error } => error.clone(),
-        End::Exited { .. } | End::Signalled { .. } => exit.to_string(),
     }
 }

@@ -11,8 +11,9 @@ use provost_core::{
     session::{self, Command, Effect, Session},
     shortage::Shortage,
 };
+use provost_holder::{End, ExitRecord};
 
-use super::held::{self, chain};
+use super::held::{self, NoneLeft, chain};
 
 /// How often it is looked whether a start is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -98,5 +99,21 @@ pub(super) async fn adopt(launch: LaunchId, adopted: &session::Adopted) -> Comma
         }
         // It is watched from now on, and looked for until it is seen.
         Err(_) => Command::LaunchAdopted { launch, child: Some(process) },
+    }
+}
+
+/// Says what came of a launch of which nothing is left, and which was never recorded as running.
+pub(super) fn not_launched(launch: LaunchId, reason: String, none_left: &NoneLeft) -> Command {
+    match none_left.ran() {
+        true => Command::ProcessUnobserved { launch, why: reason },
+        false => Command::LaunchFailed { launch, reason },
+    }
+}
+
+/// Describes why a command was not started.
+pub(super) fn not_started(exit: &ExitRecord) -> String {
+    match &exit.end {
+        End::NotStarted { error } => error.clone(),
+        End::Exited { .. } | End::Signalled { .. } => exit.to_string(),
     }
 }

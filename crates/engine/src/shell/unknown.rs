@@ -266,9 +266,9 @@ mod tests {
         let effect = Key::Effect { owner, key: "c1-1-0".to_owned() };
         assert_eq!(Key::parse(&format!("{SESSION}.c1-1-0~0a1b")), Some(effect.clone()));
         assert_eq!(owner_of(&format!("{SESSION}.c1-1-0~0a1b")), Some((owner, None)));
-        let home = Home::new("/home");
+        let home = Home::new("/pv");
         let dir = effect.directory(&home, "name");
-        assert_eq!(dir, Path::new("/home/checks/name"));
+        assert_eq!(dir, Path::new("/pv/checks/name"));
         // A verifier's command belongs to no session.
         assert_eq!(Key::parse("verify-0199aa11"), None);
     }
