@@ -33,7 +33,7 @@ use crate::{
     rng::Rng,
     script::{self, Deed},
     standing::{self, Pair, Taker, Waiter},
-    world::{Lapse, World, snapshot},
+    world::{World, snapshot},
 };
 
 /// A simulation that takes more steps than this does not end.
