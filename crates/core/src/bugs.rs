@@ -48,14 +48,13 @@ pub enum Bug {
     WaitSkipsState,
     EndNotNoticed,
     UndeliveredNotTold,
-    OutlivedGitIgnored,
     LeftWhileLanding,
     ShortageFailsLaunch,
     ShortageNeverRetried,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 45] = [
+    pub const ALL: [Bug; 44] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -97,7 +96,6 @@ impl Bug {
         Bug::WaitSkipsState,
         Bug::EndNotNoticed,
         Bug::UndeliveredNotTold,
-        Bug::OutlivedGitIgnored,
         Bug::LeftWhileLanding,
         Bug::ShortageFailsLaunch,
         Bug::ShortageNeverRetried,

@@ -56,7 +56,7 @@ pub(super) fn play(stage: &Stage) -> Result<()> {
     stage.show(&["task", "show", NAME])?;
     check(&task)?;
     for name in [HAND, MATE, BOSS] {
-        stage.end_session(session(&task, name)?)?;
+        stage.wait_for_end(session(&task, name)?)?;
     }
     let strange = [model.unexpected(), model.left_over()].concat();
     ensure!(strange.is_empty(), "the model was asked otherwise: {strange:?}");

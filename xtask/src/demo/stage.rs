@@ -205,9 +205,8 @@ impl Stage {
         Ok(pid)
     }
 
-    /// Ends the process of a session and waits until it is told.
-    pub(super) fn end_session(&self, id: &str) -> Result<()> {
-        capture(self.provost().args(["stop", id]))?;
+    /// Waits until a session is over.
+    pub(super) fn wait_for_end(&self, id: &str) -> Result<()> {
         self.wait_for_run("a session to end", id, |row| row["sealed"] == true).map(drop)
     }
 

@@ -279,8 +279,11 @@ fn f2_11_serve_keeps_its_startup_configuration() {
     site.repo.write("issues/c.md", "---\ntitle: c\nstate: todo\n---\nC.\n");
     let held = event("not_reloaded");
     assert_eq!(held["class"], "workflow_not_trusted", "{held:#}");
+    event("ended");
+    assert!(!Path::new(&planted).exists(), "the planted hook ran");
     // The operator agrees, and what was written counts.
     site.home.trust(site.repo.path());
+    site.repo.write("issues/d.md", "---\ntitle: d\nstate: todo\n---\nD.\n");
     event("ended");
     assert!(Path::new(&planted).exists(), "the operator agreed to it");
 }

@@ -202,7 +202,16 @@ impl Operator {
         };
         let agents = [("worker", WORKER), ("asker", ASKER), ("listener", LISTENER)];
         let agents = agents.map(|(name, scenario)| agent(name, scenario)).concat();
-        let ends = ["opened", "completed", "succeeded", "failed", "ended_unclaimed", "cancelled"];
+        let ends = [
+            "opened",
+            "completed",
+            "succeeded",
+            "failed",
+            "ended_unclaimed",
+            "disputed",
+            "stopped",
+            "cancelled",
+        ];
         // A hook knows its session by the name of its directory.
         let hook = |name: &str| {
             format!("{name} = \"echo ${{PROVOST_LAUNCH%%.*}} {name} >> {root}/hooks\"\n")
