@@ -15,8 +15,9 @@ use crate::{
 
 const SESSIONS: usize = 100;
 const SECONDS: u32 = 30;
-/// The main thread, two of the runtime, the owner of the ledger and the watchdog.
-const RESTING_THREADS: usize = 5;
+/// The main thread, two of the runtime, the owner of the ledger, the watchdog, and the seven that stay ready for
+/// blocking work.
+const RESTING_THREADS: usize = 12;
 /// Threads that helped with the start have ended by then.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
