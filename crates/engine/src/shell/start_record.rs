@@ -233,7 +233,7 @@ fn digest_of_path(path: &Path) -> String {
 }
 
 /// Returns 128 random bits in hexadecimal.
-fn random() -> io::Result<String> {
+pub(super) fn random() -> io::Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

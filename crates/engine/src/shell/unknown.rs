@@ -4,8 +4,7 @@
 //! ledger belongs to events that are gone. Nothing of it is taken up: it is listed, and stopped if the operator asks.
 
 use std::{
-    fs,
-    io::{self, Read as _},
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -20,7 +19,7 @@ use super::{
     executor::World,
     held::{self, Holders, Link},
     home::Home,
-    start_record::RANDOM_MARK,
+    start_record::{RANDOM_MARK, random},
 };
 use crate::stream;
 
@@ -247,9 +246,7 @@ fn free_name(parent: &Path, name: &str) -> io::Result<PathBuf> {
     if plain.symlink_metadata().is_err() {
         return Ok(plain);
     }
-    let mut random = [0; 4];
-    fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(parent.join(format!("{name}-{:08x}", u32::from_le_bytes(random))))
+    Ok(parent.join(format!("{name}-{}", &random()?[..8])))
 }
 
 #[cfg(test)]
