@@ -95,16 +95,15 @@ impl Shortage {
         Some(Shortage::new(resource, detail))
     }
 
-    /// Classifies the text of an error with its causes, or what git printed. The system's message stands alone or after
-    /// a colon; anywhere else it is part of a name.
+    /// Classifies the text of an error with its causes, or what git printed. The system's message begins a line or
+    /// follows a colon; anywhere else it is part of a name.
     pub fn from_text(text: &str) -> Option<Shortage> {
         let is_cause = |message: &str| {
             text.lines().any(|line| {
-                let stands = line.match_indices(message).any(|(at, _)| {
+                line.match_indices(message).any(|(at, _)| {
                     let before = line[..at].trim_end();
                     before.is_empty() || before.ends_with(':')
-                });
-                stands && !line.is_empty()
+                })
             })
         };
         let known = MESSAGES.iter().find(|(message, _)| is_cause(message));

@@ -93,7 +93,7 @@ pub enum Verification {
 
 impl Verification {
     /// Whether a check could not be run, so that nothing is known about the work.
-    pub fn is_provosts_trouble(&self) -> bool {
+    pub fn could_not_run(&self) -> bool {
         matches!(
             self,
             Verification::Failed(Refuted::Unfinished { end: CheckEnd::Unfinished(_), .. })

@@ -435,7 +435,7 @@ impl Session {
         let attempt = self.attempt();
         // What keeps a check from being run is nothing that the agent could repair.
         let may_talk =
-            self.spec.agent.driver.has_protocol() && !self.verification().is_provosts_trouble();
+            self.spec.agent.driver.has_protocol() && !self.verification().could_not_run();
         match may_talk && attempt.reworks < self.spec.bounds.rework {
             false => Some(self.stop_launch(launch.id, StopWhy::ReworkExhausted).into()),
             true => {

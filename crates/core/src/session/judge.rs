@@ -39,7 +39,7 @@ impl Session {
         let attempt = self.attempt();
         let found = table(self.claim(), self.process(), self.activity(), &self.verification());
         let found = blame_the_turn(attempt, found);
-        let mut found = clear_the_work(&self.verification(), found);
+        let mut found = blame_unrun_checks(&self.verification(), found);
         if !self.answer_resumes() {
             found.flags.remove(&Flag::AnswerResumes);
         }
@@ -251,9 +251,9 @@ impl Session {
 }
 
 /// A check that could not be run says nothing about the work: that is Provost's own trouble.
-fn clear_the_work(verification: &Verification, found: Judgement) -> Judgement {
-    let trouble = found.cause == Some(Cause::Verification) && verification.is_provosts_trouble();
-    if trouble { found.because(Cause::ChecksNotRun) } else { found }
+fn blame_unrun_checks(verification: &Verification, found: Judgement) -> Judgement {
+    let unrun = found.cause == Some(Cause::Verification) && verification.could_not_run();
+    if unrun { found.because(Cause::ChecksNotRun) } else { found }
 }
 
 /// A turn that its own protocol ended with an error is the agent's error, not its word.
