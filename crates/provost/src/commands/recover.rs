@@ -22,7 +22,7 @@ use crate::{cli::Outcome, clock, context::Context, daemon, error::chain, ui};
 
 #[derive(Debug, Args)]
 pub(super) struct RecoverArgs {
-    /// Stop what runs and the ledger does not know
+    /// Stop processes that the ledger does not know
     #[arg(long)]
     stop_unknown: bool,
     /// Continue without the lost events
@@ -92,7 +92,7 @@ fn may_accept(context: &Context, survey: &Survey) -> Result<(), ApiError> {
         survey.unknown.iter().filter(|holder| holder.alive && holder.owner_known).count();
     if in_the_way > 0 {
         let message = format!(
-            "{in_the_way} processes of sessions that the ledger knows run without being known themselves; stop them first"
+            "the ledger does not know {in_the_way} running launches of sessions that it knows; stop them first"
         );
         return Err(ApiError::new(Code::Refused, message)
             .next("provost ledger recover --stop-unknown --accept-loss"));
@@ -183,7 +183,7 @@ fn lines(context: &Context, survey: &Survey, done: &Done) -> Vec<String> {
         }
     }
     if lines.is_empty() {
-        lines.push("nothing is lost, and everything that runs is known".to_owned());
+        lines.push("no events are lost, and the ledger knows every process that runs".to_owned());
     }
     lines
 }

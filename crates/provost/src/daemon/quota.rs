@@ -35,8 +35,7 @@ const OF_ONE: Share = Share { connections: 64, requests: 16, reads: 2, posted: 6
 /// The share of [`Account::Other`], which may be several.
 const OF_OTHERS: Share = Share { connections: 256, requests: 64, reads: 4, posted: 256 << 20 };
 
-/// How many reads of the ledger run at once. They share the runtime's blocking threads with changes, which need the
-/// others.
+/// How many reads of the ledger run at once. They share the threads of requests with changes, which need the others.
 const READS: usize = 16;
 
 /// How many of them all launches together may have.
