@@ -1,10 +1,10 @@
-//! How many tests passed and failed, as the test runner's own records say.
+//! Passed and failed tests, counted from the test runner's JUnit record.
 
 use std::{fs, iter::Sum, ops::Add, path::Path};
 
 use anyhow::{Context as _, Result};
 
-/// Passed and failed tests.
+/// The numbers of passed and failed tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
@@ -25,10 +25,10 @@ impl Sum for Tally {
     }
 }
 
-/// What the record of a run says.
+/// The contents of a run's record.
 pub(crate) struct Record {
     pub(crate) tally: Tally,
-    /// The names of tests that failed and passed when they were run once more.
+    /// The names of tests that failed and passed on retry.
     pub(crate) unsteady: Vec<String>,
 }
 
@@ -37,11 +37,11 @@ pub(crate) fn read(path: &Path) -> Result<Record> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let tally =
-        tally(&text).with_context(|| format!("{} is not a record of tests", path.display()))?;
+        tally(&text).with_context(|| format!("{} is not a JUnit record", path.display()))?;
     Ok(Record { tally, unsteady: unsteady(&text) })
 }
 
-/// Adds up what `cargo test` says of documentation tests.
+/// Sums the doc-test results in the output of `cargo test`.
 pub(crate) fn doc_tests(text: &str) -> Tally {
     text.lines().filter_map(|line| line.strip_prefix("test result: ")).map(result_line).sum()
 }

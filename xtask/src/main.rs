@@ -1,4 +1,4 @@
-//! The project's chores, run as `cargo xtask NAME`.
+//! Project automation, run as `cargo xtask NAME`.
 
 mod bench;
 mod demo;

@@ -1,4 +1,4 @@
-//! `cargo xtask package`: the release archive, tried as a user would get it.
+//! `cargo xtask package`: builds the release archive and tests it as a user would install it.
 
 use std::{
     fs,
@@ -16,14 +16,14 @@ use crate::{
     workspace::{Programs, Workspace},
 };
 
-/// Documents that go into the archive.
+/// Documents in the archive.
 const DOCUMENTS: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"];
-/// Shells, and how each names the file with its completions.
+/// Shells and the names of their completion files.
 const SHELLS: &[(&str, &str)] =
     &[("bash", "provost.bash"), ("zsh", "_provost"), ("fish", "provost.fish")];
-/// The switch of the places where tests end the daemon; a program that has them names it.
+/// The variable that enables failpoints, where tests crash the daemon. A binary with failpoints contains this name.
 const FAILPOINT_SWITCH: &str = "PROVOST_FAILPOINT";
-/// A place that every daemon passes as soon as it records anything.
+/// A failpoint that every daemon reaches as soon as it records anything.
 const FIRST_FAILPOINT: &str = "commit.before:1";
 
 /// Builds, packs, installs into an empty directory and runs the demo from there.
@@ -78,7 +78,7 @@ fn pack(workspace: &Workspace, programs: &Programs) -> Result<PathBuf> {
     }
     let archive = out.join(format!("{name}.tar.gz"));
     let mut tar = workspace.command("tar");
-    // The same contents give the same archive, whoever packs it.
+    // The same contents always produce the same archive.
     tar.args([
         "--sort=name",
         "--owner=0",
@@ -101,12 +101,12 @@ fn install(workspace: &Workspace, archive: &Path) -> Result<Installed> {
     Ok(Installed { root, programs })
 }
 
-/// A release must not be crashable by its environment.
+/// Verifies that the environment cannot crash a release.
 fn check_without_failpoints(installed: &Installed) -> Result<()> {
     let program = fs::read(&installed.programs.provost)?;
     let named =
         program.windows(FAILPOINT_SWITCH.len()).any(|part| part == FAILPOINT_SWITCH.as_bytes());
-    ensure!(!named, "the release has failpoints: it names {FAILPOINT_SWITCH}");
+    ensure!(!named, "the release has failpoints: it contains {FAILPOINT_SWITCH}");
 
     let home = fresh(&installed.root.join("empty-home"))?;
     let provost = |args: &[&str]| {
@@ -122,12 +122,12 @@ fn check_without_failpoints(installed: &Installed) -> Result<()> {
     let spawned =
         provost(&["spawn", "--json", "--", "true"]).and_then(|_| provost(&["daemon", "status"]));
     let stopped = provost(&["daemon", "stop"]);
-    spawned.context("the release heeds the switch of failpoints, or does not work")?;
-    stopped.context("the daemon could not be stopped")?;
+    spawned.context("the release obeys the failpoint variable, or does not work")?;
+    stopped.context("cannot stop the daemon")?;
     Ok(())
 }
 
-/// An empty directory.
+/// Creates an empty directory, replacing an existing one.
 fn fresh(dir: &Path) -> Result<PathBuf> {
     if dir.exists() {
         fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))?;

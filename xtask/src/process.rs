@@ -1,4 +1,4 @@
-//! Running other programs: in view of the person, or for what they print.
+//! Runs other programs: with visible output, or for their output.
 
 use std::{
     process::{Command, Output, Stdio},
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::say::say;
 
-/// Runs a step with its output in view, and says how long it took.
+/// Runs a step with visible output and reports its duration.
 pub(crate) fn step(title: &str, command: &mut Command) -> Result<()> {
     if ran(title, command)? {
         return Ok(());
@@ -17,7 +17,7 @@ pub(crate) fn step(title: &str, command: &mut Command) -> Result<()> {
     bail!("{title} failed")
 }
 
-/// Runs a step with its output in view; gives whether it succeeded.
+/// Runs a step with visible output. Returns true if it succeeded.
 pub(crate) fn ran(title: &str, command: &mut Command) -> Result<bool> {
     say(&format!("── {title}"));
     let watch = Watch::start();
@@ -27,7 +27,7 @@ pub(crate) fn ran(title: &str, command: &mut Command) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Runs a program for what it prints on stdout; its stderr is part of the error.
+/// Runs a program and returns its stdout. Its stderr is part of the error.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = output(command)?;
     if !output.status.success() {
@@ -37,16 +37,16 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a program to its end, whatever that is.
+/// Runs a program to its end, whatever the exit status.
 pub(crate) fn output(command: &mut Command) -> Result<Output> {
     command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))
 }
 
-/// Measures how long something takes, for people only.
+/// A stopwatch for progress messages.
 pub(crate) struct Watch(Instant);
 
 impl Watch {
-    #[expect(clippy::disallowed_methods, reason = "a step says how long it took")]
+    #[expect(clippy::disallowed_methods, reason = "a step reports its duration")]
     pub(crate) fn start() -> Self {
         Self(Instant::now())
     }

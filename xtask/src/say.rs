@@ -1,7 +1,7 @@
-//! What the chores tell the person who runs them: the one place that prints.
+//! Prints progress to the user; the only place that prints.
 
 /// Prints a line.
-#[expect(clippy::print_stdout, reason = "the chores talk to a person, and this is where they do")]
+#[expect(clippy::print_stdout, reason = "the only place that prints")]
 pub(crate) fn say(text: &str) {
     println!("{text}");
 }

@@ -1,4 +1,4 @@
-//! What the tests need on a machine, and how to get it. To add a tool, add a line.
+//! The tools that the tests need, and how to install them. To add a tool, add a line.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::{
     workspace::Workspace,
 };
 
-/// What `cargo xtask test` needs.
+/// Tools for `cargo xtask test`.
 const FOR_TESTS: &[Tool] = &[
     Tool::new("git", &["git", "--version"], Install::Debian("git")),
     Tool::new("tmux", &["tmux", "-V"], Install::Debian("tmux")),
@@ -32,15 +32,15 @@ const FOR_TESTS: &[Tool] = &[
     .since([0, 9, 100]),
 ];
 
-/// What root needs to run tests as another user.
+/// Tools with which root runs tests as another user.
 const FOR_ROOT: &[Tool] = &[
     Tool::new("useradd", &["useradd", "--help"], Install::Debian("passwd")),
     Tool::new("setpriv", &["setpriv", "--version"], Install::Debian("util-linux")),
 ];
-/// The names of these.
+/// The names of those tools.
 pub(crate) const FOR_ANOTHER_USER: &[&str] = &["useradd", "setpriv"];
 
-/// What `--deep` needs besides.
+/// Additional tools for `--deep`.
 const FOR_DEEP_TESTS: &[Tool] = &[Tool::new(
     "cargo-mutants",
     &["cargo", "mutants", "--version"],
@@ -48,26 +48,26 @@ const FOR_DEEP_TESTS: &[Tool] = &[Tool::new(
 )
 .since([27, 0, 0])];
 
-/// What gets Codex.
+/// The installer of Codex.
 const NPM: Tool = Tool::new("npm", &["npm", "--version"], Install::Debian("npm"));
-/// The package of Codex.
+/// The npm package of Codex.
 const CODEX_PACKAGE: &str = "@openai/codex";
-/// The versions of Codex that tests drive, and the variables by which tests are told where they are.
+/// The Codex versions that tests drive, and the environment variables that hold their paths.
 const CODEX: &[(&str, &str)] =
     &[("0.166.0", "PROVOST_CODEX_FOR_TESTS"), ("0.107.0", "PROVOST_CODEX_OLD_FOR_TESTS")];
 
-/// Tools without which nothing can be tested at all, CI or not.
+/// Tools without which nothing can be tested, in CI or elsewhere.
 const INDISPENSABLE: &[&str] = &["git", "rustfmt", "clippy", "cargo-nextest", "cargo-mutants"];
 
-/// How much is to be tested.
+/// How thorough the tests are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     Usual,
     Deep,
 }
 
-/// Makes sure that the tools are there, installs what can be installed, and gives the names of those
-/// that are still missing: what needs them cannot run.
+/// Installs missing tools if possible, and returns the names of those that are still missing. Tests that need them
+/// cannot run.
 pub(crate) fn provide(workspace: &Workspace, depth: Depth) -> Result<Vec<&'static str>> {
     let deep = if depth == Depth::Deep { FOR_DEEP_TESTS } else { &[] };
     let root = if geteuid().is_root() { FOR_ROOT } else { &[] };
@@ -86,7 +86,7 @@ pub(crate) fn provide(workspace: &Workspace, depth: Depth) -> Result<Vec<&'stati
     Ok(missing.iter().map(|tool| tool.name).collect())
 }
 
-/// The programs of Codex that are installed, each after its variable.
+/// Returns the installed Codex programs, each after its variable.
 pub(crate) fn codex_programs(workspace: &Workspace) -> Vec<(&'static str, PathBuf)> {
     let installed = |(version, variable): &(&str, &'static str)| {
         Some((*variable, installed_codex(&codex_prefix(workspace, version), version)?))
@@ -94,13 +94,13 @@ pub(crate) fn codex_programs(workspace: &Workspace) -> Vec<(&'static str, PathBu
     CODEX.iter().filter_map(installed).collect()
 }
 
-/// The pinned Codex, if it is installed.
+/// Returns the pinned Codex, if it is installed.
 pub(crate) fn pinned_codex(workspace: &Workspace) -> Option<PathBuf> {
     let (version, _) = CODEX.first()?;
     installed_codex(&codex_prefix(workspace, version), version)
 }
 
-/// The pinned Codex, installed if it is not there; none if it cannot be had.
+/// Returns the pinned Codex and installs it first if necessary; `None` if that is impossible.
 pub(crate) fn provide_codex(workspace: &Workspace) -> Result<Option<PathBuf>> {
     if let (None, Some((version, _)), true) =
         (pinned_codex(workspace), CODEX.first(), NPM.is_there(workspace))
@@ -110,11 +110,11 @@ pub(crate) fn provide_codex(workspace: &Workspace) -> Result<Option<PathBuf>> {
     Ok(pinned_codex(workspace))
 }
 
-/// A program that has to be there.
+/// A required program.
 #[derive(Clone, Copy)]
 struct Tool {
     name: &'static str,
-    /// The command that shows that it is there, and its version.
+    /// The command that proves its presence and prints its version.
     probe: &'static [&'static str],
     since: [u32; 3],
     install: Install,
@@ -128,7 +128,7 @@ enum Install {
         name: &'static str,
         version: &'static str,
     },
-    /// A version of Codex, in a directory of its own.
+    /// A version of Codex, in its own directory.
     Codex {
         version: &'static str,
     },
@@ -157,7 +157,7 @@ impl Tool {
         output.status.success() && (self.since == [0; 3] || new_enough())
     }
 
-    /// What a person does to get it.
+    /// Returns the command with which a user installs the tool.
     fn advice(&self, workspace: &Workspace) -> String {
         match self.install {
             Install::Debian(package) => format!("apt-get install {package}"),
@@ -177,7 +177,7 @@ fn missing_of(workspace: &Workspace, tools: &[Tool]) -> Vec<Tool> {
     tools.iter().filter(|tool| !tool.is_there(workspace)).copied().collect()
 }
 
-/// Tries to install; whether that helped is seen by looking again.
+/// Tries to install tools. The caller checks the result by probing again.
 fn install(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
     let debian: Vec<&str> = missing
         .iter()
@@ -210,9 +210,9 @@ fn install_debian(workspace: &Workspace, packages: &[&str]) -> Result<()> {
     }
     let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     install.extend(packages);
-    // The lists of packages of a fresh machine are empty or old; otherwise an update is a waste.
+    // The package lists of a fresh machine are empty or old. Otherwise an update wastes time.
     if !ran("install packages", &mut apt(&install))?
-        && ran("update the lists of packages", &mut apt(&["update", "--quiet"]))?
+        && ran("update the package lists", &mut apt(&["update", "--quiet"]))?
     {
         ran("install packages", &mut apt(&install))?;
     }
@@ -234,8 +234,8 @@ fn install_crate(workspace: &Workspace, name: &str, version: &str) -> Result<()>
     Ok(())
 }
 
-/// Installs the versions of Codex that are not there, and gives those that could not be had. They go by
-/// the name of npm, because tests without Codex are tests without npm.
+/// Installs missing Codex versions and returns those that failed. They are reported as npm, because tests without
+/// npm are tests without Codex.
 fn install_codex(workspace: &Workspace) -> Result<Vec<Tool>> {
     let mut missing = Vec::new();
     for (version, _) in CODEX {
@@ -250,7 +250,7 @@ fn install_codex(workspace: &Workspace) -> Result<Vec<Tool>> {
     Ok(missing)
 }
 
-/// Tries to install; the caller checks the result. Other clones share the directory, so a version
+/// Tries to install one version; the caller checks the result. Other clones share the directory, so a version
 /// appears there complete or not at all.
 fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
     let prefix = codex_prefix(workspace, version);
@@ -264,7 +264,7 @@ fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
         && fs::rename(&staging, &prefix).is_err()
         && installed_codex(&prefix, version).is_none()
     {
-        // What is there is incomplete; a complete one is another clone's, and stays.
+        // An existing directory is incomplete, or complete and installed by another clone, which stays.
         fs::remove_dir_all(&prefix)
             .and_then(|()| fs::rename(&staging, &prefix))
             .with_context(|| format!("cannot move Codex to {}", prefix.display()))?;
@@ -279,7 +279,7 @@ fn codex_prefix(workspace: &Workspace, version: &str) -> PathBuf {
     workspace.tools.join("npm").join(version)
 }
 
-/// The program of exactly this version: the native one, which needs no node, or else the launcher.
+/// Returns the program of exactly this version: the native one, which needs no node, or else the launcher.
 fn installed_codex(prefix: &Path, version: &str) -> Option<PathBuf> {
     let modules = prefix.join("node_modules");
     let package = fs::read(modules.join(CODEX_PACKAGE).join("package.json")).ok()?;
@@ -291,7 +291,7 @@ fn installed_codex(prefix: &Path, version: &str) -> Option<PathBuf> {
         .or_else(|| Some(modules.join(".bin/codex")).filter(|launcher| launcher.is_file()))
 }
 
-/// `PACKAGE/vendor/TRIPLE/bin/codex`, or with `codex` in the place of `bin` in older versions.
+/// Finds `PACKAGE/vendor/TRIPLE/bin/codex`, or `PACKAGE/vendor/TRIPLE/codex/codex` in older versions.
 fn native_codex(packages: &Path) -> Option<PathBuf> {
     let below = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
     let triples =
@@ -301,7 +301,7 @@ fn native_codex(packages: &Path) -> Option<PathBuf> {
     programs.filter(|program| program.is_file()).min()
 }
 
-/// Says what is missing, and fails where nothing may be.
+/// Lists missing tools, and fails if an indispensable one is missing or in CI.
 fn judge(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
     for tool in missing {
         say(&format!("missing: {} (to install: {})", tool.name, tool.advice(workspace)));
@@ -312,7 +312,7 @@ fn judge(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
         bail!("tools are missing: {}", fatal.join(", "));
     }
     if !missing.is_empty() {
-        say("the tests that need them are not run");
+        say("tests that need them are skipped");
     }
     Ok(())
 }
@@ -321,7 +321,7 @@ fn exists(probe: &mut Command) -> bool {
     output(probe).is_ok_and(|output| output.status.success())
 }
 
-/// The first version number in a program's answer.
+/// Returns the first version number in a program's output.
 fn version_in(text: &str) -> Option<[u32; 3]> {
     text.split_whitespace().find_map(|word| {
         let mut parts = word.split('.').map(|part| part.parse().ok());

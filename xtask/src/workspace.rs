@@ -1,4 +1,4 @@
-//! Where things are, and how programs are called there.
+//! The layout of the workspace, and commands that run in it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,30 +13,30 @@ use serde_json::Value;
 
 use crate::process::{capture, step};
 
-/// What the tests' build has besides: places to crash at.
+/// Features of the test build only: failpoints.
 const TEST_FEATURES: &[(&str, &str)] =
     &[("provost", "failpoints"), ("provost-engine", "failpoints")];
-/// The package that is tested in a build of its own.
+/// The package with its own test build.
 pub(crate) const SIMULATOR: &str = "provost-sim";
-/// What only the simulator's build has: bugs that it has to find. They never get near the tested program.
+/// Feature of the simulator's build only: bugs that it has to find. They never reach the tested program.
 pub(crate) const SEEDED_BUGS: (&str, &str) = (SIMULATOR, "seeded-bugs");
 
 /// The directory of installed tools, below the user's cache directory.
 const TOOLS_DIR: &str = "provost-tools";
 
-/// The packages that a long run of the simulator spends its time in.
+/// The packages in which a long simulator run spends its time.
 pub(crate) const SIMULATED: &[&str] =
     &["provost-core", "provost-engine", "provost-ledger", SIMULATOR];
-/// Those that are worth optimising for a short run.
+/// The packages that are worth optimizing for a short run.
 pub(crate) const SIMULATED_SHORT: &[&str] = &["provost-core", SIMULATOR];
 
-/// The workspace and what the environment says about this run.
+/// The workspace, and the settings of this run from the environment.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
-    /// The directory for tools that the machine lacks, shared by all clones of the user.
+    /// The directory for installed tools, shared by all clones of the user.
     pub(crate) tools: PathBuf,
-    /// A missing tool is a failure, never a skip.
+    /// In CI a missing tool is a failure, never a skip.
     pub(crate) ci: bool,
     pub(crate) version: String,
     /// The features of each package.
@@ -44,7 +44,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Asks cargo about the workspace around the current directory.
+    /// Queries cargo for the workspace around the current directory.
     pub(crate) fn find() -> Result<Self> {
         let mut cargo = Command::new(cargo_program());
         cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -65,61 +65,61 @@ impl Workspace {
         })
     }
 
-    /// Cargo, in the workspace, with the tools of the project on its path.
+    /// Returns a cargo command in the workspace, with the project's tools on its path.
     pub(crate) fn cargo(&self) -> Command {
         let mut cargo = self.command(cargo_program());
         if self.ci {
-            // What is built once gains nothing from being ready to be built again, and nobody debugs it.
+            // CI builds once and never debugs, so incremental data and debug information would be wasted.
             cargo.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "false");
         }
         cargo
     }
 
-    /// A program, in the workspace, with the tools of the project on its path.
+    /// Returns a command in the workspace, with the project's tools on its path.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root).env("PATH", self.search_path());
         command
     }
 
-    /// The project's own tools first, then what the machine has.
+    /// Returns the search path: the project's tools first, then the machine's.
     pub(crate) fn search_path(&self) -> OsString {
         let inherited = variable("PATH").unwrap_or_default();
         let own = [self.tools.join("bin")].into_iter();
-        // The path of root after `su` lacks the programs for root.
+        // After `su`, root's path lacks the sbin directories.
         let for_root = ["/usr/sbin", "/sbin"].map(PathBuf::from);
         env::join_paths(own.chain(env::split_paths(&inherited)).chain(for_root))
             .unwrap_or(inherited)
     }
 
-    /// The target triple of this machine.
+    /// Returns the target triple of this machine.
     pub(crate) fn triple(&self) -> Result<String> {
         let text = capture(self.command("rustc").arg("-vV"))?;
         let host = text.lines().find_map(|line| line.strip_prefix("host: "));
         Ok(host.context("rustc does not print its host")?.to_owned())
     }
 
-    pub(crate) fn has_feature(&self, (package, feature): (&str, &str)) -> bool {
+    pub(crate) fn has_feature(&self, package: &str, feature: &str) -> bool {
         self.features.get(package).is_some_and(|features| features.contains(feature))
     }
 
-    /// The features of the tests' build, as cargo takes them.
+    /// Returns the features of the test build, as a cargo argument.
     pub(crate) fn test_features(&self) -> String {
         self.as_arguments(TEST_FEATURES)
     }
 
-    /// All features that any test is built with.
+    /// Returns all features that any test build uses.
     pub(crate) fn all_test_features(&self) -> String {
         self.as_arguments(&[TEST_FEATURES, &[SEEDED_BUGS]].concat())
     }
 
     fn as_arguments(&self, features: &[(&str, &str)]) -> String {
-        let known = features.iter().filter(|feature| self.has_feature(**feature));
+        let known = features.iter().filter(|(package, feature)| self.has_feature(package, feature));
         known.map(|(package, feature)| format!("{package}/{feature}")).collect::<Vec<_>>().join(",")
     }
 
-    /// Builds what the tests are and drive, besides the simulator, which has a build of its own. One set of
-    /// packages and features for tests and documents, so that nothing is built twice.
+    /// Builds the tests and the programs they drive, except the simulator, which has its own build. Tests and
+    /// documents use the same packages and features, so that nothing is built twice.
     pub(crate) fn build_for_tests(&self) -> Result<Programs> {
         let mut cargo = self.cargo();
         cargo.args(["build", "--quiet", "--workspace", "--exclude", SIMULATOR, "--all-targets"]);
@@ -128,7 +128,7 @@ impl Workspace {
         Ok(self.programs("debug"))
     }
 
-    /// The programs in a profile's directory.
+    /// Returns the programs in a profile's directory.
     pub(crate) fn programs(&self, profile: &str) -> Programs {
         Programs::in_dir(&self.target.join(profile))
     }
@@ -147,11 +147,8 @@ impl Programs {
     }
 }
 
-/// A variable of the environment, read at this edge only.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the edge at which the chores look at their environment"
-)]
+/// Reads an environment variable.
+#[expect(clippy::disallowed_methods, reason = "the only place in xtask that reads the environment")]
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name)
 }
@@ -160,7 +157,7 @@ fn cargo_program() -> OsString {
     variable("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// The user's cache directory by the XDG rules: `XDG_CACHE_HOME` counts only if it is absolute.
+/// Returns the user's cache directory by the XDG rules: `XDG_CACHE_HOME` counts only if it is absolute.
 fn cache_dir(xdg_cache_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let named = xdg_cache_home.map(PathBuf::from).filter(|dir| dir.is_absolute());
     let below_home = || home.map(PathBuf::from).map(|home| home.join(".cache"));

@@ -1,4 +1,4 @@
-//! What a Codex says about its own features.
+//! Queries the features of a Codex.
 
 use std::{
     ffi::OsString,
@@ -9,13 +9,14 @@ use std::{
 
 use crate::process::{End, Run};
 
-/// How long Codex may take to list its features, which it has with it.
+/// Timeout for listing the features, which are built in.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long the list may be.
+/// Maximum length of the list, in bytes.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
-/// Says whether a feature is on for the user, as Codex itself says; none if it does not tell. It is asked in an
-/// empty home with a copy of the user's settings: it writes into whatever home it has.
+/// Returns whether Codex reports a feature as enabled for the user; None if it does not report it.
+/// The query runs in an empty home with a copy of the user's settings, because Codex writes into
+/// its home.
 pub fn is_on(
     argv: &[String],
     environment: &[(OsString, OsString)],
@@ -45,7 +46,7 @@ pub fn is_on(
     })
 }
 
-/// Reads lines of name, maturity and whether it is on.
+/// Parses lines of name, maturity and state.
 fn read(told: &[u8], feature: &str) -> Option<bool> {
     let told = String::from_utf8_lossy(told);
     let lines = told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

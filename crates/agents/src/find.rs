@@ -1,11 +1,10 @@
-//! Finds the Codex to start: the one that was named, else the newest usable
-//! one of all that are in `PATH` and in known places.
+//! Finds the Codex to start: the one that was named, or else the newest usable one in `PATH` and in
+//! known locations.
 //!
-//! Usable is what answers `--version` in time, with exit code 0, as a
-//! `codex-cli` that is not older than [`FLOOR`]. Each candidate is asked with
-//! an environment of `PATH` and `HOME` and an empty scratch `CODEX_HOME`, as
-//! even this question makes Codex write into its home. With a memory a file
-//! that has answered before is not asked again.
+//! A usable one answers `--version` in time, with exit code 0, as a `codex-cli` not older than
+//! [`FLOOR`]. Each candidate is queried with an environment of `PATH` and `HOME` and an empty
+//! scratch `CODEX_HOME`, because even this query makes Codex write into its home. With a version
+//! cache, a file that has answered before is not queried again.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -26,35 +25,35 @@ use crate::version::Version;
 
 pub use crate::places::Origin;
 
-/// The oldest version that is driven: the first that can be steered.
+/// The oldest supported version: the first that can be steered.
 pub const FLOOR: Version = Version::new(0, 107, 0);
 
-/// How long a candidate may take to tell its version.
+/// Timeout of a version query.
 pub const VERSION_LIMIT: Duration = Duration::from_secs(5);
 
-/// How many candidates are asked at the same time.
+/// Maximum number of parallel version queries.
 const ASKED_AT_ONCE: usize = 8;
 
-/// What every Codex says before its version.
+/// The prefix of every Codex's version output.
 const ANSWER: &str = "codex-cli ";
 
-/// What of the environment matters to a search.
+/// The parts of the environment that a search uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     pub path: &'a OsStr,
     pub home: &'a Path,
-    /// The file that remembers answers. Without one every candidate is asked.
+    /// The file that caches versions. Without one, every candidate is queried.
     pub memory: Option<&'a Path>,
 }
 
-/// A Codex that was named, and where.
+/// A Codex that the user named, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explicit {
     pub path: PathBuf,
     pub source: Source,
 }
 
-/// Where a path to Codex was named.
+/// Where the path to Codex was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Flag,
@@ -65,21 +64,21 @@ pub enum Source {
 /// A Codex that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Codex {
-    /// What to start: the native program where a launcher's could be found.
+    /// The program to start: the native one, if it was found behind a launcher.
     pub program: PathBuf,
     pub version: Version,
-    /// A directory to put in front of `PATH` for it, as its launcher would.
+    /// A directory to prepend to `PATH`, as its launcher would.
     pub extra_path: Option<PathBuf>,
 }
 
-/// The Codex to start, and all that was looked at.
+/// The Codex to start, and all candidates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub codex: Codex,
     pub candidates: Vec<Candidate>,
 }
 
-/// A file that may be a Codex, and what became of it.
+/// A file that may be a Codex, and the result of examining it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub path: PathBuf,
@@ -90,17 +89,17 @@ pub struct Candidate {
     pub standing: Standing,
 }
 
-/// Whether a candidate was taken.
+/// Whether a candidate was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Chosen,
     /// Usable, but not newer than the chosen one.
     NotNewest,
-    /// Its fault says why.
+    /// Unusable, for the reason in its fault.
     Unusable,
 }
 
-/// Why a file is no usable Codex.
+/// Why a file is not a usable Codex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     Missing,
@@ -115,24 +114,24 @@ pub enum Fault {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "use {} as Codex (given by {}): {fault}; {}",
+        "cannot use {} as Codex (set by {}): {fault}; {}",
         .explicit.path.display(),
         .explicit.source,
         advice(.fault, .explicit.source)
     )]
     Unusable { explicit: Explicit, fault: Fault },
     #[error(
-        "find a usable Codex (>= {FLOOR}): {}; install one with `npm install -g @openai/codex`, or \
+        "no usable Codex (>= {FLOOR}) found: {}; install one with `npm install -g @openai/codex`, or \
          name one with --codex-path",
         looked_at(.candidates)
     )]
     NoneUsable { candidates: Vec<Candidate> },
-    #[error("make a scratch directory for the question `codex --version`")]
+    #[error("cannot create a scratch directory for `codex --version`")]
     Scratch(#[source] io::Error),
 }
 
-/// Returns the Codex that was named, if one was, else the newest usable one.
-/// A named one that is not usable is an error: no other takes its place.
+/// Returns the Codex that was named, if any, else the newest usable one. A named one that is
+/// unusable is an error: no other replaces it.
 pub fn find_codex(explicit: Option<&Explicit>, around: &Surroundings<'_>) -> Result<Found, Error> {
     match explicit {
         Some(explicit) => named(explicit, around),
@@ -152,12 +151,11 @@ pub fn survey(around: &Surroundings<'_>) -> Result<Vec<Candidate>, Error> {
     Ok(choose(seen))
 }
 
-/// Gives each candidate its standing: the newest usable one is chosen, of
-/// equals the first.
+/// Sets the status of each candidate: the newest usable one is chosen, the first among equals.
 pub fn choose(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     let usable = candidates.iter().enumerate().rev();
     let versions = usable.filter_map(|(at, seen)| Some((&seen.codex.as_ref().ok()?.version, at)));
-    // The last of equals is the greatest, and the order is reversed.
+    // `max_by` returns the last of equals, and the order is reversed.
     let chosen = versions.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, at)| at);
     for (at, candidate) in candidates.iter_mut().enumerate() {
         candidate.standing = match &candidate.codex {
@@ -198,7 +196,7 @@ fn scratch() -> Result<tempfile::TempDir, Error> {
     tempfile::Builder::new().prefix("provost-codex-").tempdir().map_err(Error::Scratch)
 }
 
-/// A file to be asked, with its links resolved.
+/// A file to query, with its links resolved.
 #[derive(Debug, Clone)]
 struct File {
     path: PathBuf,
@@ -215,7 +213,7 @@ impl File {
         Self { path, also: Vec::new(), origin, real, native }
     }
 
-    /// What tells two names of one program from two programs.
+    /// Returns the path that identifies the program, whatever its names.
     fn identity(&self) -> PathBuf {
         let native = self.native.as_ref().map(|native| &native.program);
         let program = native.or(self.real.as_ref()).unwrap_or(&self.path);
@@ -223,7 +221,7 @@ impl File {
     }
 }
 
-/// Several names of one program become one file, under its first name.
+/// Merges several names of one program into one file, under its first name.
 fn merged(found: Vec<(PathBuf, Origin)>) -> Vec<File> {
     let mut files: Vec<File> = Vec::new();
     let mut known: BTreeMap<PathBuf, usize> = BTreeMap::new();
@@ -241,7 +239,7 @@ fn merged(found: Vec<(PathBuf, Origin)>) -> Vec<File> {
     files
 }
 
-/// Asks files for their versions.
+/// Queries files for their versions.
 #[derive(Clone, Copy)]
 struct Asker<'a> {
     around: &'a Surroundings<'a>,
@@ -270,7 +268,7 @@ impl Asker<'_> {
         }
     }
 
-    /// The native program is tried first; should it not work, its launcher.
+    /// Tries the native program first; if it does not work, its launcher.
     fn examine(self, file: &File) -> Result<Codex, Fault> {
         let native = file.native.as_ref().map(|native| self.native(native));
         match native {
@@ -297,7 +295,7 @@ impl Asker<'_> {
         }
         let version = self.told(program)?;
         if let Some(known) = known {
-            // What could not be remembered is asked again, and nothing else comes of it.
+            // A cache that cannot be written only costs another query.
             known.keep(&version).ok();
         }
         Ok(version)
@@ -318,8 +316,8 @@ impl Asker<'_> {
     }
 }
 
-/// The environment for a question: the program's own directory comes first in
-/// `PATH`, as a launcher needs the node that it was installed with.
+/// Returns the environment of a query. The program's own directory comes first in `PATH`, because a
+/// launcher needs the node that it was installed with.
 pub(crate) fn environment(
     around: &Surroundings<'_>,
     program: &Path,
@@ -343,7 +341,7 @@ fn check_executable(program: &Path) -> Result<(), Fault> {
     }
 }
 
-/// What a program's answer to `--version` tells.
+/// Parses the output of `--version`.
 fn read_version(finished: &Finished) -> Result<Version, Fault> {
     let failed = |how: String| Fault::Failed { how, said: shown(&finished.stderr) };
     match finished.end {
@@ -382,12 +380,14 @@ impl fmt::Display for Fault {
                 write!(f, "its version is {version}, older than {FLOOR}")
             }
             Self::DidNotAnswer { limit } => {
-                write!(f, "`--version` gave no answer in {} s and was ended", limit.as_secs())
+                write!(f, "`--version` did not finish within {} s", limit.as_secs())
             }
             Self::NotCodex { said } if said.is_empty() => {
-                f.write_str("`--version` printed nothing, so it is no Codex")
+                f.write_str("`--version` printed nothing, so it is not Codex")
             }
-            Self::NotCodex { said } => write!(f, "`--version` printed `{said}`, so it is no Codex"),
+            Self::NotCodex { said } => {
+                write!(f, "`--version` printed `{said}`, so it is not Codex")
+            }
             Self::Failed { how, said } if said.is_empty() => {
                 write!(f, "`--version` failed: {how}")
             }
@@ -416,7 +416,7 @@ fn looked_at(candidates: &[Candidate]) -> String {
     });
     let told: Vec<String> = told.collect();
     if told.is_empty() {
-        return "none is in PATH or in a known place".into();
+        return "none found in PATH or in a known location".into();
     }
     told.join("; ")
 }
@@ -461,7 +461,7 @@ mod tests {
     fn who_has_answered_is_not_asked_again_until_it_changes() {
         let dir = tempfile::tempdir().unwrap();
         let (memory, path) = (dir.path().join("memory"), dir.path().join("codex"));
-        // The system cannot run it, so an answer can only be remembered.
+        // The system cannot run it, so a version can only come from the cache.
         fs::write(&path, b"\x7fELF").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         let version = |memory| {

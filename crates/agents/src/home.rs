@@ -1,8 +1,7 @@
-//! The home that one session of Codex is given, so that the user's own is
-//! never written to: Codex writes trust, rules, skills and much else into its
-//! home.
+//! The Codex home of one session. It keeps the user's own home unchanged: Codex writes trust,
+//! rules, skills and much else into its home.
 //!
-//! # What is carried in
+//! # Carried files
 //!
 //! | of the user's home | in the session's | because |
 //! |---|---|---|
@@ -13,27 +12,24 @@
 //! | `AGENTS.md`, `AGENTS.override.md` | copies | Codex can edit them |
 //! | `skills/` and extra roots | one link for each skill, see [`crate::skills`] | Codex writes its own beside |
 //!
-//! All else of the user's home stays there. What would be missed is listed
-//! as skipped, with the reason: plugins (each home would download its own),
-//! `hooks.json` (trust in hooks is bound to their place), logins of MCP
-//! servers (Codex opens that file only if it is no link), and credentials in
-//! a keyring (their key is made from the home's path).
+//! Everything else stays in the user's home. What the user may miss is listed as skipped, with the
+//! reason: plugins (each home would download its own), `hooks.json` (trust in hooks depends on
+//! their path), logins of MCP servers (Codex does not open that file through a link), and
+//! credentials in a keyring (their key is derived from the home's path).
 //!
 //! # Authentication
 //!
-//! Codex writes `auth.json` in place and follows the link (0.107, 0.166), and
-//! since `auth.lock` is linked too, its lock excludes all sessions and the
-//! user (0.166; older versions lock nothing). Codex holds that lock while it
-//! writes, not while it asks for a token: of two that refresh at once, in one
-//! home or in two, one is refused and takes the token that the other stored.
+//! Codex writes `auth.json` in place and follows the link (0.107, 0.166). Since `auth.lock` is
+//! linked too, its lock excludes all sessions and the user (0.166; older versions do not lock).
+//! Codex holds that lock while it writes, not while it requests a token. Of two that refresh at
+//! once, in one home or in two, one is refused and uses the token that the other stored.
 //!
-//! # When
+//! # Lifecycle
 //!
-//! [`prepare`] is called before each launch. Every file comes into place by
-//! a rename and every call ends in the same state, so that it can be cut
-//! short anywhere and called again. It replaces what Codex wrote into what is
-//! carried (trust, rules) and touches nothing else (rollouts, databases).
-//! [`clean`] is called when the session is put away.
+//! [`prepare`] is called before each launch. Every file is put in place by a rename and every call
+//! ends in the same state, so that it can be interrupted anywhere and repeated. It replaces changes
+//! that Codex made to carried files (trust, rules) and touches nothing else (rollouts, databases).
+//! [`clean`] is called when the session is evicted.
 
 mod account;
 mod carry;
@@ -56,78 +52,78 @@ pub use config::{Trust, trusts};
 pub use login::{Login, Missing, login};
 pub use variables::{KEYS, named_variables};
 
-/// Variables that would lead Codex out of its home; a launch leaves them out.
+/// Variables that would lead Codex out of its home; a launch omits them.
 pub const SCRUBBED_VARIABLES: [&str; 1] = ["CODEX_SQLITE_HOME"];
 
-/// The file that marks a session's home: nothing is written into or removed
-/// from a directory with anything in it but without this.
+/// The file that marks a session's home. Without it, nothing is written to or removed from a
+/// directory that is not empty.
 pub const MARK: &str = "PROVOST";
 
 const MARK_TEXT: &str = "The Codex home of one session of Provost.\n";
 
-/// What a session's home is made of.
+/// The parts of a session's home.
 #[derive(Debug, Clone)]
 pub struct SessionHome {
-    /// The home to be made; it had better not lie below the directory of
-    /// temporary files, where Codex makes no helpers.
+    /// The home to create. It should not be below the directory of temporary files, where Codex
+    /// creates no helpers.
     pub dir: PathBuf,
     /// The user's Codex home, if it is to be used.
     pub codex_home: Option<PathBuf>,
     /// The user's home directory.
     pub user_home: PathBuf,
-    /// Where the session works.
+    /// The working directory of the session.
     pub worktree: PathBuf,
-    /// The top of the checkout that it works in.
+    /// The root of the checkout.
     pub root: PathBuf,
     pub trust: Trust,
-    /// Directories with further skills, in the order of their precedence.
+    /// Directories with further skills, in order of precedence.
     pub skill_roots: Vec<PathBuf>,
-    /// The MCP server that gives the agent the supervisor's tools, if it gets them so.
+    /// The MCP server with the supervisor's tools, if the agent gets them this way.
     pub tools: Option<ToolServer>,
-    /// Settings that win over all others.
+    /// Settings that override all others.
     pub settings: toml::Table,
 }
 
 /// An MCP server that Codex starts for the session.
 #[derive(Debug, Clone)]
 pub struct ToolServer {
-    /// Replaces whatever the user has under this name.
+    /// The name; it replaces a server of the user with the same name.
     pub name: String,
     pub command: PathBuf,
     pub arguments: Vec<String>,
-    /// The variables that Codex is to pass on to it.
+    /// The variables that Codex passes to it.
     pub variables: Vec<String>,
-    /// What the agent is told about it, after the user's own developer instructions.
+    /// The instructions about it, appended to the user's developer instructions.
     pub instructions: String,
 }
 
-/// A home that is ready, and what came into it.
+/// A prepared home, and its content.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     pub dir: PathBuf,
     pub carried: Vec<Carried>,
     pub skipped: Vec<Skipped>,
-    /// Every skill, whether used or skipped.
+    /// Every skill, used or skipped.
     pub skills: Vec<Skill>,
 }
 
-/// Something of the user's home that is in the session's.
+/// An item of the user's home that is in the session's home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
     pub name: String,
     pub how: How,
 }
 
-/// How something was carried.
+/// How an item was carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     Copied,
     Linked,
-    /// Written anew from the user's.
+    /// Rewritten from the user's file.
     Merged,
 }
 
-/// Something of the user's home that is not in the session's, and why.
+/// An item of the user's home that is not in the session's home, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub name: String,
@@ -137,19 +133,19 @@ pub struct Skipped {
 /// Why a session's home could not be prepared or cleaned.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("make a session's home of {}: it overlaps the user's Codex home", .dir.display())]
+    #[error("cannot use {} as a session's home: it overlaps the user's Codex home", .dir.display())]
     Overlap { dir: PathBuf },
-    #[error("use {} as a session's home: it has files but no {MARK}", .dir.display())]
+    #[error("cannot use {} as a session's home: it contains files but no {MARK}", .dir.display())]
     NotOurs { dir: PathBuf },
     #[error(transparent)]
     Config(#[from] config::Error),
-    #[error("use {}", .path.display())]
+    #[error("cannot use {}", .path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("copy {}: {why}", .path.display())]
+    #[error("cannot copy {}: {why}", .path.display())]
     Unfit { path: PathBuf, why: String },
 }
 
-/// Makes or renews the session's home.
+/// Creates or renews the session's home.
 pub fn prepare(session: &SessionHome) -> Result<Prepared, Error> {
     check_apart(session)?;
     carry::make_private_tree(&session.dir)?;
@@ -171,7 +167,7 @@ pub fn prepare(session: &SessionHome) -> Result<Prepared, Error> {
 }
 
 impl Prepared {
-    /// What a launch has to set in the agent's environment.
+    /// Returns the variables that a launch has to set.
     pub fn environment(&self) -> [(&'static str, &Path); 1] {
         [("CODEX_HOME", &self.dir)]
     }
@@ -179,9 +175,9 @@ impl Prepared {
     fn link_secrets(&mut self, session: &SessionHome) -> Result<Auth, Error> {
         let is_logged_in = self.link(session, "auth.json")?;
         if is_logged_in {
-            // The lock need not exist: Codex makes it where the link points.
+            // The lock need not exist: Codex creates it at the link's target.
             let lock = session.codex_home.as_ref().map(|home| home.join("auth.lock"));
-            // Before the user's login Codex may have made a lock of its own here.
+            // Codex may have created its own lock here before the user logged in.
             carry::link_over(&session.dir.join("auth.lock"), lock.as_deref())?;
             self.carried("auth.lock", How::Linked);
         } else {
@@ -191,7 +187,7 @@ impl Prepared {
         Ok(if is_logged_in { Auth::File } else { Auth::None })
     }
 
-    /// Links a file of the user's home, if it is there.
+    /// Links a file of the user's home, if it exists.
     fn link(&mut self, session: &SessionHome, name: &str) -> Result<bool, Error> {
         let at = session.dir.join(name);
         let target = session.codex_home.as_ref().map(|home| home.join(name));
@@ -202,7 +198,7 @@ impl Prepared {
             carry::Linked::Done => {}
             carry::Linked::Occupied if !is_there => {}
             carry::Linked::Occupied => {
-                self.skipped(name, "the session's home has a file of its own there");
+                self.skipped(name, "the session's home already has its own file");
             }
         }
         Ok(is_there)
@@ -229,7 +225,7 @@ impl Prepared {
             self.skipped(&format!("config.toml: {key}"), why);
         }
         if made.keeps_auth_elsewhere && auth == Auth::None {
-            self.skipped("credentials", "they are in a keyring, where only the user's own home finds them: log in with `cli_auth_credentials_store = \"file\"`");
+            self.skipped("credentials", "they are in a keyring that only the user's own home can use: log in with `cli_auth_credentials_store = \"file\"`");
         }
         Ok(())
     }
@@ -277,11 +273,11 @@ impl Prepared {
     }
 }
 
-/// What a user may miss in a session, and why it is not carried.
+/// Items that a user may miss in a session, and why they are not carried.
 const STAYS: [(&str, &str); 3] = [
     ("plugins", "each home would download its own plugins"),
-    ("hooks.json", "trust in hooks is bound to the place of their file"),
-    (".credentials.json", "Codex opens the logins of MCP servers only in a file that is no link"),
+    ("hooks.json", "trust in hooks depends on the path of their file"),
+    (".credentials.json", "Codex does not open the logins of MCP servers through a link"),
 ];
 
 /// Whether the user's credentials are in a file.
@@ -291,11 +287,12 @@ enum Auth {
     None,
 }
 
-/// Writes the mark, or finds it; an agent's home of another make is left alone.
+/// Writes or checks the mark; a home that something else created is left alone.
 fn mark(dir: &Path) -> Result<(), Error> {
     let names = carry::names(dir)?;
     if names.is_empty() {
-        // What Codex leaves beside it may survive a power loss, and is left alone without it.
+        // Files that Codex leaves here may survive a power loss; without the mark they would be
+        // left alone.
         return carry::write_for_good(&dir.join(MARK), MARK_TEXT.as_bytes());
     }
     check_mark(dir, &names)
@@ -315,7 +312,7 @@ fn check_apart(session: &SessionHome) -> Result<(), Error> {
     Ok(())
 }
 
-/// The path with its links resolved, as far as it exists.
+/// Resolves the links of a path, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let known = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
@@ -323,7 +320,7 @@ fn resolved(path: &Path) -> PathBuf {
     path.strip_prefix(above).map_or_else(|_| path.clone(), |rest| real.join(rest))
 }
 
-/// All roots, in the order of their precedence.
+/// Returns all skill roots, in order of precedence.
 pub fn skill_roots(session: &SessionHome) -> Vec<Root> {
     let mut roots = skills::native_roots(&session.user_home, &session.worktree);
     roots.extend(session.codex_home.as_deref().map(skills::codex_home_root));
@@ -332,8 +329,8 @@ pub fn skill_roots(session: &SessionHome) -> Vec<Root> {
     roots
 }
 
-/// Makes the links to skills and removes those of before. Directories there
-/// are Codex's own, or came from the agent: they stay.
+/// Creates the links to skills and removes stale ones. Directories there belong to Codex or came
+/// from the agent: they stay.
 fn link_skills(directory: &Path, skills: &[Skill]) -> Result<(), Error> {
     carry::make_private(directory)?;
     let present = carry::names(directory)?;
@@ -350,7 +347,7 @@ fn link_skills(directory: &Path, skills: &[Skill]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A name for each link: the skill's directory's, numbered where it is taken.
+/// Returns a name for each link: that of the skill's directory, numbered if it is taken.
 fn link_names<'a>(skills: &'a [Skill], taken: &BTreeSet<OsString>) -> BTreeMap<OsString, &'a Path> {
     let mut names = BTreeMap::new();
     for skill in skills.iter().filter(|skill| skill.is_linked()) {

@@ -1,8 +1,8 @@
-//! Versions that programs told before: to ask one takes longer than all else that a start looks up.
+//! A cache of program versions, because querying one takes longer than the rest of a start.
 //!
-//! An answer counts for the very file that gave it, with its inode, its size and the moments of its last
-//! changes. It is kept of native programs by the name of Codex alone: what a script answers, or what a
-//! version manager has put in its place, depends on other files too.
+//! An entry is valid for exactly one file, identified by inode, size and change times. Only native
+//! programs named like Codex are cached: the answer of a script, or of a version manager's shim,
+//! depends on other files too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,22 +14,22 @@ use provost_sys::agent_file;
 
 use crate::version::Version;
 
-/// How the name of a program begins whose answer is kept.
+/// The name prefix of programs whose version is cached.
 const NAME: &str = "codex";
 
-/// How native programs begin: ELF, and Mach-O for one processor or for several.
+/// Magic numbers of native programs: ELF, and Mach-O for one or several processors.
 const NATIVE: [[u8; 4]; 3] = [*b"\x7fELF", [0xcf, 0xfa, 0xed, 0xfe], [0xca, 0xfe, 0xba, 0xbe]];
 
-/// So many programs are remembered; with more all others are forgotten.
+/// Maximum number of entries; beyond it the cache is cleared.
 const MAX_KNOWN: usize = 32;
 
-/// As much is read of the memory; it is never that long.
+/// Maximum bytes read of the cache file, far above its real size.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// By its real path: what a program is known by, and its version.
+/// By real path: the stamp of a program, and its version.
 type Memory = BTreeMap<String, (String, String)>;
 
-/// One program, and the file in which its version may be.
+/// One program, and the cache file for its version.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
     memory: &'a Path,
@@ -38,7 +38,7 @@ pub(crate) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// Looks at a program. There is nothing to know of one whose answer may change while it does not.
+    /// Examines a program. Returns None if its version may change without a change of the file.
     pub(crate) fn of(memory: &'a Path, program: &Path) -> Option<Self> {
         let program = fs::canonicalize(program).ok()?;
         let is_named = program.file_name()?.to_str()?.starts_with(NAME);
@@ -46,13 +46,13 @@ impl<'a> Known<'a> {
         Some(Self { memory, program: program.to_str()?.to_owned(), stamp })
     }
 
-    /// Gives what this file told before.
+    /// Returns the cached version of exactly this file.
     pub(crate) fn version(&self) -> Option<Version> {
         let (stamp, version) = read(self.memory).remove(&self.program)?;
         (stamp == self.stamp).then(|| version.parse().ok())?
     }
 
-    /// Keeps what the program has told, unless another has taken its place meanwhile.
+    /// Stores the version, unless the file was replaced in the meantime.
     pub(crate) fn keep(&self, version: &Version) -> io::Result<()> {
         if stamp(Path::new(&self.program))? != self.stamp {
             return Ok(());
@@ -66,7 +66,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What is no memory of ours remembers nothing.
+/// Reads the cache; an unreadable one is empty.
 fn read(path: &Path) -> Memory {
     let bytes = agent_file::read(path, MAX_BYTES).ok();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
@@ -86,7 +86,7 @@ fn is_native(program: &Path) -> io::Result<bool> {
     Ok(NATIVE.contains(&start))
 }
 
-/// Whatever changes a file or puts another in its place changes this.
+/// Returns a stamp that changes whenever the file is changed or replaced.
 fn stamp(program: &Path) -> io::Result<String> {
     let seen = fs::metadata(program)?;
     let (changed, status) = ((seen.mtime(), seen.mtime_nsec()), (seen.ctime(), seen.ctime_nsec()));

@@ -1,35 +1,34 @@
-//! The native Codex behind the launcher that npm installs.
+//! Finds the native Codex behind the launcher that npm installs.
 //!
-//! The launcher is a script for node; going through it costs ten times the
-//! start of the native program. The native one lies in a package of its own
-//! for each platform, which npm puts beside the launcher's package, into it,
-//! or (in old versions) leaves out in favour of a folder of the launcher's.
+//! The launcher is a node script; starting through it takes ten times as long as the native
+//! program. The native program is in a separate package for each platform. npm puts that beside the
+//! launcher's package, into it, or (in old versions) uses a directory of the launcher's package
+//! instead.
 
 use std::path::{Path, PathBuf};
 
-/// Where the native program is below the folder of its target: first as it
-/// was from 0.140 on, then as it was before.
+/// Paths of the native program below the directory of its target: from 0.140 on, and before.
 const PROGRAMS: [&str; 2] = ["bin/codex", "codex/codex"];
 
-/// A folder with programs (ripgrep) that the old launchers put into `PATH`;
-/// newer versions find theirs by themselves.
+/// A directory with programs (ripgrep) that old launchers add to `PATH`; newer versions find theirs
+/// themselves.
 const OLD_PATH_FOLDER: &str = "path";
 
-/// A native program and what its launcher would have added to `PATH`.
+/// A native program, and the directory that its launcher would add to `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Native {
     pub(crate) program: PathBuf,
     pub(crate) extra_path: Option<PathBuf>,
 }
 
-/// Finds the native program behind a launcher, given with all links resolved.
+/// Finds the native program behind a launcher, whose path has all links resolved.
 pub(crate) fn native_behind(launcher: &Path) -> Option<Native> {
     let package = package_of(launcher)?;
     let (target, platform) = platform()?;
     vendors(package, platform).iter().find_map(|vendor| native_in(&vendor.join(target)))
 }
 
-/// The launcher's package, if the file looks like a launcher: `PACKAGE/bin/codex.js`.
+/// Returns the launcher's package, if the file looks like a launcher: `PACKAGE/bin/codex.js`.
 fn package_of(launcher: &Path) -> Option<&Path> {
     let bin = launcher.parent().filter(|bin| bin.ends_with("bin"))?;
     let package = bin.parent()?;
@@ -51,7 +50,7 @@ fn native_in(folder: &Path) -> Option<Native> {
     Some(Native { program, extra_path: extra.is_dir().then_some(extra) })
 }
 
-/// The target and the platform's package for this machine.
+/// Returns the target and the platform's package for this machine.
 fn platform() -> Option<(&'static str, &'static str)> {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => Some(("x86_64-unknown-linux-musl", "codex-linux-x64")),

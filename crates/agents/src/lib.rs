@@ -1,8 +1,7 @@
-//! The agents of this machine: where Codex is, whether its sandbox works, and
-//! the home that a session of it is given.
+//! Codex on this machine: its location, its sandbox, and the home of a session.
 //!
-//! This crate looks at the machine; what follows from what it saw is decided
-//! by pure functions. It never writes into the user's own Codex home.
+//! This crate reads the state of the machine; pure functions decide what follows. It never writes
+//! into the user's own Codex home.
 
 pub mod features;
 pub mod find;

@@ -1,4 +1,4 @@
-//! Which newer models a Codex would offer on its screen in the place of those that it works with.
+//! Lists the newer models that a Codex offers as replacements on its screen.
 
 use std::{
     collections::BTreeMap,
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::process::{End, Run};
 
-/// How long Codex may take to list its models, which it has with it.
+/// Timeout for listing the models, which are built in.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long the list may be; it has the models' instructions in it.
+/// Maximum length of the list, in bytes; it contains the models' instructions.
 const OUTPUT_LIMIT: usize = 16 << 20;
 
-/// Gives each model for which Codex offers another, with that other. A Codex that does not tell offers none that
-/// we know of.
+/// Returns each model for which Codex offers a replacement, with that replacement. Empty if Codex
+/// does not report any.
 pub fn offers(argv: &[String], environment: Vec<(OsString, OsString)>) -> BTreeMap<String, String> {
     let Some((program, args)) = argv.split_first() else { return BTreeMap::new() };
     let list = ["debug", "models"].map(str::to_owned);

@@ -1,5 +1,5 @@
-//! Where a Codex may be: the directories of `PATH` and the known places of
-//! package managers.
+//! The search paths for Codex: the directories of `PATH` and the known locations of package
+//! managers.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,13 +10,13 @@ use provost_sys::agent_file;
 /// The name of the program.
 const PROGRAM: &str = "codex";
 
-/// How many candidates are looked at; more than that is no ordinary machine.
+/// Maximum number of candidates; an ordinary machine has fewer.
 pub(crate) const MAX_CANDIDATES: usize = 64;
 
-/// How much of `~/.npmrc` is read.
+/// Maximum bytes read of `~/.npmrc`.
 const NPMRC_LIMIT: u64 = 64 * 1024;
 
-/// Known places below the user's home; `*` stands for every directory there.
+/// Known locations below the user's home; `*` matches every directory there.
 const BELOW_HOME: [&str; 19] = [
     ".local/bin",
     ".npm-global/bin",
@@ -39,26 +39,26 @@ const BELOW_HOME: [&str; 19] = [
     ".codex/packages/standalone/current",
 ];
 
-/// Known places of the whole machine.
+/// Known locations on the whole machine.
 const OF_THE_MACHINE: [&str; 5] =
     ["/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/snap/bin", "/run/current-system/sw/bin"];
 
-/// How a candidate was come upon.
+/// Where a candidate was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// It was named, so nothing was searched.
+    /// The user named it, so nothing was searched.
     Named,
     /// A directory of `PATH`.
     Path,
-    /// The global prefix of npm, as `~/.npmrc` tells it.
+    /// npm's global prefix, as set in `~/.npmrc`.
     NpmPrefix,
-    /// A place that package managers use.
+    /// A location that package managers use.
     KnownPlace,
 }
 
-/// Every file named `codex` in `PATH` and in known places, in the order in
-/// which equal versions are preferred. Relative entries of `PATH` are passed
-/// over: what they mean depends on the repository one happens to be in.
+/// Returns every file named `codex` in `PATH` and in known locations, in the order in which equal
+/// versions are preferred. Relative entries of `PATH` are skipped: they depend on the current
+/// directory.
 pub(crate) fn candidates(path: &OsStr, home: &Path) -> Vec<(PathBuf, Origin)> {
     let of_path = std::env::split_paths(path).map(|dir| (dir, Origin::Path));
     let npm = npm_prefix(home).map(|prefix| (prefix.join("bin"), Origin::NpmPrefix));
@@ -70,7 +70,7 @@ pub(crate) fn candidates(path: &OsStr, home: &Path) -> Vec<(PathBuf, Origin)> {
     files.filter(|(file, _)| exists(file)).take(MAX_CANDIDATES).collect()
 }
 
-/// A dangling link is there too: it is told as not executable.
+/// Whether the file exists. A dangling link counts, and is reported as not executable.
 fn exists(file: &Path) -> bool {
     file.symlink_metadata().is_ok_and(|seen| !seen.is_dir())
 }
@@ -89,7 +89,7 @@ fn npm_prefix(home: &Path) -> Option<PathBuf> {
     prefix_of(&String::from_utf8(bytes).ok()?, home)
 }
 
-/// The `prefix` that an npmrc sets, with the home written out.
+/// Returns the `prefix` set in an npmrc, with the home expanded.
 fn prefix_of(npmrc: &str, home: &Path) -> Option<PathBuf> {
     let mut settings = npmrc.lines().filter_map(|line| line.split_once('='));
     let prefix = settings.rfind(|(key, _)| key.trim() == "prefix")?.1;

@@ -1,7 +1,7 @@
 //! Asks a Codex to run `true` in its sandbox.
 //!
-//! A Codex whose sandbox does not work says so to nobody: its turns complete,
-//! and only the model sees that every command failed. So it is tried before.
+//! A Codex with a broken sandbox does not report it: its turns complete, and only the model sees
+//! that every command failed. So the sandbox is tested beforehand.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,10 +13,10 @@ use crate::find::{Codex, Surroundings, environment};
 use crate::process::{End, Finished, OUTPUT_LIMIT, Run};
 use crate::text::shown;
 
-/// How long the sandbox may take to run `true`.
+/// Timeout for running `true` in the sandbox.
 pub const SANDBOX_LIMIT: Duration = Duration::from_secs(20);
 
-/// Older versions want the kind of the sandbox named.
+/// The kind of the sandbox, which older versions require.
 const OLD_KIND: &str = if cfg!(target_os = "macos") { "macos" } else { "linux" };
 
 /// Whether commands can run in the sandbox.
@@ -30,7 +30,7 @@ pub enum Preflight {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
     pub reason: Reason,
-    /// What Codex printed about it.
+    /// The error output of Codex.
     pub said: String,
 }
 
@@ -45,15 +45,15 @@ pub enum Reason {
     Unknown,
 }
 
-/// Tries the sandbox, with a fresh `CODEX_HOME` and a fresh directory for
-/// temporary files, which are made below `scratch` and removed again.
+/// Tests the sandbox, with a fresh `CODEX_HOME` and a fresh directory for temporary files, which
+/// are created below `scratch` and removed again.
 pub fn preflight(
     codex: &Codex,
     around: &Surroundings<'_>,
     scratch: &Path,
 ) -> io::Result<Preflight> {
     let room = tempfile::Builder::new().prefix("preflight-").tempdir_in(scratch)?;
-    // Side by side: below the directory of temporary files Codex makes no helpers.
+    // Siblings, because Codex creates no helpers below the directory of temporary files.
     let (home, temporary) = (room.path().join("home"), room.path().join("tmp"));
     fs::create_dir(&home)?;
     fs::create_dir(&temporary)?;
@@ -78,7 +78,7 @@ pub fn preflight(
 }
 
 impl Reason {
-    /// What a person can do about it.
+    /// Returns what the user can do about it.
     pub fn advice(self) -> &'static str {
         match self {
             Self::NoBubblewrap => {
@@ -100,7 +100,7 @@ impl Reason {
     }
 }
 
-/// Versions without a default kind take `true` for a wrong one: a usage error.
+/// Whether the version requires the kind. It takes `true` for an unknown kind: a usage error.
 fn wants_a_kind(finished: &Finished) -> bool {
     let complaint = String::from_utf8_lossy(&finished.stderr);
     finished.end == End::Code(2) && complaint.contains("unrecognized subcommand")
@@ -145,7 +145,7 @@ fn reason_in(stderr: &str) -> Reason {
 mod tests {
     use super::*;
 
-    /// As seen from 0.166.0 under each of these circumstances.
+    /// As observed with 0.166.0 in each of these cases.
     #[test]
     fn what_codex_prints_is_understood() {
         let seen = [

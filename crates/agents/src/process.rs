@@ -1,9 +1,8 @@
-//! Runs one program to its end, within limits of time and output.
+//! Runs one program to completion, with limits on time and output.
 //!
-//! The program leads its own group. The group is signalled before its leader
-//! is reaped, so that its number cannot have passed to somebody else, and
-//! nothing that the program started in its group outlives the call. Its
-//! environment is what the caller names and nothing else; its input is empty.
+//! The program leads its own process group. The group is signalled before its leader is reaped, so
+//! that its id cannot have been reused, and nothing that the program started in its group outlives
+//! the call. Its environment contains only what the caller sets; its input is empty.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,10 +19,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How much of each of its streams a program may usually write before it is ended.
+/// Default limit of each output stream; a program that exceeds it is killed.
 pub const OUTPUT_LIMIT: usize = 64 * 1024;
 
-/// One program to be run.
+/// A program to run.
 #[derive(Debug)]
 pub struct Run {
     pub program: PathBuf,
@@ -31,7 +30,7 @@ pub struct Run {
     pub directory: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
     pub limit: Duration,
-    /// How much of each of its streams it may write before it is ended.
+    /// Limit of each output stream; a program that exceeds it is killed.
     pub output_limit: usize,
 }
 
@@ -44,7 +43,7 @@ pub enum End {
     TooMuchOutput,
 }
 
-/// A program that is no more.
+/// A finished program.
 #[derive(Debug)]
 pub struct Finished {
     pub end: End,
@@ -53,7 +52,7 @@ pub struct Finished {
 }
 
 impl Run {
-    /// Runs the program until it ends or passes a limit; then its group is gone.
+    /// Runs the program until it exits or exceeds a limit; afterwards its group is gone.
     pub fn finish(&self) -> io::Result<Finished> {
         let deadline = now() + self.limit;
         let mut running = Running::start(&mut self.command(), self.output_limit)?;
@@ -87,7 +86,7 @@ impl From<ExitStatus> for End {
     }
 }
 
-/// Why collecting output came to an end.
+/// Why the collection of output ended.
 enum Stop {
     Exited,
     Deadline,
@@ -141,8 +140,8 @@ impl Running {
         }
     }
 
-    /// Takes what was written before the end. A descendant that left the
-    /// group may hold the pipe open: it is not waited for.
+    /// Reads the output that was written before the exit. A descendant that left the group may keep
+    /// the pipe open: it is not waited for.
     fn drain(&mut self) -> io::Result<Stop> {
         self.kill();
         loop {
@@ -185,17 +184,17 @@ impl Running {
         Ok(Ready { exited, stdout, stderr })
     }
 
-    /// Ends the group and reaps the leader.
+    /// Kills the group and reaps the leader.
     fn end(&mut self) -> io::Result<ExitStatus> {
         self.kill();
         if let Some(watcher) = self.watcher.take() {
-            watcher.join().map_err(|_| io::Error::other("the thread that waits broke"))?;
+            watcher.join().map_err(|_| io::Error::other("the waiting thread panicked"))?;
         }
         self.child.wait()
     }
 
     fn kill(&self) {
-        // The only failure is that nobody is left to be signalled.
+        // The only possible failure is that the group has no process left.
         kill_process_group(self.group, Signal::KILL).ok();
     }
 }
@@ -237,7 +236,7 @@ impl Stream {
     }
 }
 
-/// Holds the pipe open until the process has exited, without reaping it.
+/// Keeps the pipe open until the process has exited, without reaping it.
 fn watch_exit(pid: Pid, on_exit: PipeWriter) {
     let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while matches!(waitid(WaitId::Pid(pid), exited), Err(Errno::INTR)) {}
@@ -252,7 +251,7 @@ fn wait_for(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the time limit of a program is measured here")]
+#[expect(clippy::disallowed_methods, reason = "measures the time limit of a program")]
 fn now() -> Instant {
     Instant::now()
 }

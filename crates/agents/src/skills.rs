@@ -1,17 +1,16 @@
-//! The skills that a session of Codex gets: used + skipped = listed.
+//! The skills of a Codex session: used + skipped = listed.
 //!
-//! Codex looks for files `SKILL.md` below `skills` in its home, below
-//! `.agents/skills` in the user's home, and below `.agents/skills` and
-//! `.codex/skills` in the working directory and each directory above it up to
-//! the repository's root. It follows linked directories but no linked
-//! `SKILL.md`, enters no hidden directory and goes [`MAX_DEPTH`] levels deep
-//! (0.107 and 0.166 alike). What it finds in the repository and in the user's
-//! home needs nothing from us; the skills of the user's Codex home and of
-//! extra roots are linked into the session's home, so that each arrives whole.
+//! Codex looks for files `SKILL.md` below `skills` in its home, below `.agents/skills` in the
+//! user's home, and below `.agents/skills` and `.codex/skills` in the working directory and each
+//! directory above it up to the repository's root. It follows linked directories but no linked
+//! `SKILL.md`, enters no hidden directory, and searches [`MAX_DEPTH`] levels (0.107 and 0.166
+//! alike). Skills in the repository and in the user's home need nothing from us. The skills of the
+//! user's Codex home and of extra roots are linked into the session's home, so that each arrives
+//! complete.
 //!
-//! Of several skills with one name the first is used: the repository's, then
-//! the user's, then those of the user's Codex home, then those of the extra
-//! roots in their order. Codex itself shows every skill of the first two.
+//! Of several skills with one name the first is used: the repository's, then the user's, then those
+//! of the user's Codex home, then those of the extra roots in their order. Codex itself shows every
+//! skill of the first two.
 
 mod agent_view;
 mod front_matter;
@@ -25,40 +24,40 @@ pub use agent_view::{AgentView, confirm};
 
 use walk::{Sighting, Spot};
 
-/// How many levels below a root Codex looks for skills.
+/// Number of levels below a root that Codex searches.
 pub const MAX_DEPTH: usize = 6;
 
-/// How many directories of one root are looked into, as in Codex.
+/// Maximum number of directories searched in one root, as in Codex.
 pub const MAX_DIRECTORIES: usize = 2000;
 
 /// The file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
 
-/// Where Codex puts the skills that it brings along, in every home anew.
+/// The directory of Codex's own skills, which it creates in every home.
 const CODEX_OWN: &str = ".system";
 
-/// A directory that holds skills.
+/// A directory that contains skills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     pub path: PathBuf,
     pub kind: RootKind,
 }
 
-/// Whose a root is.
+/// The origin of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RootKind {
-    /// Codex looks there by itself.
+    /// Codex searches it itself.
     Native,
-    /// `skills` of the user's Codex home.
+    /// `skills` in the user's Codex home.
     CodexHome,
-    /// Named by `skills.roots`.
+    /// Set in `skills.roots`.
     Extra,
 }
 
-/// Something that is a skill, or looks as if it was meant to be one.
+/// A skill, or something that looks like one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
-    /// The name that it gives itself; its directory's where it gives none.
+    /// Its declared name, or that of its directory.
     pub name: String,
     pub description: String,
     /// Its directory, with all links resolved.
@@ -77,11 +76,11 @@ pub enum Standing {
 /// How a skill reaches the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
-    /// Codex finds it by itself.
+    /// Codex finds it itself.
     Native,
     /// By a link in the session's home.
     Linked,
-    /// It lies within another skill and comes with it.
+    /// It is inside another skill and comes with it.
     Within(PathBuf),
 }
 
@@ -104,10 +103,10 @@ pub enum Reason {
     NotSeenByAgent,
 }
 
-/// The roots in which Codex looks by itself, for work in this directory.
+/// Returns the roots that Codex itself searches, for work in this directory.
 pub fn native_roots(home: &Path, directory: &Path) -> Vec<Root> {
     let repository = directory.ancestors().find(|above| above.join(".git").exists());
-    // Outside of a repository only the directory itself counts.
+    // Outside a repository only the directory itself is searched.
     let top = repository.unwrap_or(directory);
     let searched = directory.ancestors().take_while(|above| above.starts_with(top));
     let places = |above: &Path| [above.join(".agents/skills"), above.join(".codex/skills")];
@@ -121,8 +120,8 @@ pub fn codex_home_root(codex_home: &Path) -> Root {
     Root { path: codex_home.join("skills"), kind: RootKind::CodexHome }
 }
 
-/// Lists every skill of these roots, each with what becomes of it. The order
-/// of the roots decides which of several skills with one name is used.
+/// Lists every skill of these roots, each with its status. The order of the roots decides which of
+/// several skills with one name is used.
 pub fn list(roots: &[Root]) -> Vec<Skill> {
     let mut listing = Listing::default();
     for root in roots {
@@ -138,7 +137,7 @@ struct Listing {
     skills: Vec<Skill>,
     /// The used skill of each name.
     by_name: BTreeMap<String, PathBuf>,
-    /// Every skill that has a standing of its own, by its directory.
+    /// Every skill with its own status, by its directory.
     by_path: BTreeMap<PathBuf, PathBuf>,
 }
 
@@ -186,7 +185,7 @@ impl Listing {
         }
     }
 
-    /// The linked skill within which this one lies: Codex finds it there.
+    /// Returns the linked skill that contains this one: Codex finds it there.
     fn linked_around(&self, path: &Path) -> Option<PathBuf> {
         let linked =
             self.skills.iter().filter(|skill| skill.standing == Standing::Used(Delivery::Linked));
@@ -196,7 +195,7 @@ impl Listing {
 }
 
 impl Skill {
-    /// Whether it is to be linked into the session's home.
+    /// Whether it has to be linked into the session's home.
     pub fn is_linked(&self) -> bool {
         self.standing == Standing::Used(Delivery::Linked)
     }
@@ -218,10 +217,13 @@ impl fmt::Display for Reason {
             Self::NotADirectory => f.write_str("it is not a directory"),
             Self::NoSkillFile => write!(f, "there is no {SKILL_FILE} in it or below"),
             Self::Hidden => f.write_str("its directory is hidden"),
-            Self::LinkedFile => write!(f, "its {SKILL_FILE} is a link, which Codex passes over"),
-            Self::TooDeep => write!(f, "it lies more than {MAX_DEPTH} levels below its root"),
+            Self::LinkedFile => write!(f, "its {SKILL_FILE} is a link, which Codex ignores"),
+            Self::TooDeep => write!(f, "it is more than {MAX_DEPTH} levels below its root"),
             Self::TooManyDirectories => {
-                write!(f, "more than {MAX_DIRECTORIES} directories: the rest was not searched")
+                write!(
+                    f,
+                    "there are more than {MAX_DIRECTORIES} directories; the rest was not searched"
+                )
             }
             Self::Unreadable { why } => write!(f, "it cannot be read: {why}"),
             Self::BrokenFrontMatter { why } => write!(f, "its front matter is broken: {why}"),

@@ -1,9 +1,9 @@
-//! Text from outside made safe and short enough to show.
+//! Makes external text safe and short enough to show.
 
-/// How many characters of a program's words are shown.
+/// Maximum number of characters shown of a program's output.
 const SHOWN_CHARS: usize = 400;
 
-/// Returns the text trimmed, its deceptive characters escaped (line feeds stay), and cut when it is long.
+/// Returns the text trimmed, with deceptive characters escaped (line feeds stay), and truncated.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let beginning: String = text.trim().chars().take(SHOWN_CHARS).collect();

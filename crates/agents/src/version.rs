@@ -4,23 +4,23 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// A version such as `0.166.0` or `0.167.0-alpha.2`; build metadata is not kept.
+/// A version such as `0.166.0` or `0.167.0-alpha.2`; build metadata is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     pub major: u64,
     pub minor: u64,
     pub patch: u64,
-    /// What stands after the hyphen of a pre-release.
+    /// The part after the hyphen of a pre-release.
     pub pre: Option<String>,
 }
 
-/// The text is no version.
+/// The text is not a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read a version such as 1.2.3")]
+#[error("not a version such as 1.2.3")]
 pub struct Malformed;
 
 impl Version {
-    /// A released version.
+    /// Returns a released version.
     pub const fn new(major: u64, minor: u64, patch: u64) -> Self {
         Self { major, minor, patch, pre: None }
     }
@@ -60,7 +60,7 @@ impl Ord for Version {
         let numbers = |v: &Self| (v.major, v.minor, v.patch);
         numbers(self).cmp(&numbers(other)).then_with(|| match (&self.pre, &other.pre) {
             (None, None) => Ordering::Equal,
-            // A pre-release comes before its release.
+            // A pre-release precedes its release.
             (None, Some(_)) => Ordering::Greater,
             (Some(_), None) => Ordering::Less,
             (Some(a), Some(b)) => compare_pre(a, b),
@@ -75,7 +75,7 @@ impl PartialOrd for Version {
 }
 
 fn number(text: &str) -> Option<u64> {
-    // `u64` would also read a sign.
+    // `u64` would also accept a sign.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
@@ -84,7 +84,7 @@ fn is_pre_release(text: &str) -> bool {
     text.split('.').all(|part| !part.is_empty() && part.bytes().all(allowed))
 }
 
-/// Numbers are compared as numbers and come before words; the longer wins a tie.
+/// Numbers compare as numbers and precede text; on a tie the longer one is greater.
 fn compare_pre(a: &str, b: &str) -> Ordering {
     let compare = |(a, b): (&str, &str)| match (number(a), number(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

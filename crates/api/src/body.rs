@@ -1,11 +1,12 @@
-//! The body of a reply: it knows where it ends, so one that was cut off is an error and never a shorter answer.
+//! The body of a reply. Its length is known, so a truncated one is an error and never a shorter
+//! answer.
 
 use std::io::{self, BufRead, Read};
 
-/// The longest line that announces a chunk.
+/// Maximum length of a chunk's size line.
 const MAX_SIZE_LINE: u64 = 64;
 
-/// Reads a body of stated or of chunked length.
+/// Reads a body of known length, or a chunked one.
 #[derive(Debug)]
 pub(crate) struct Body<R> {
     reader: R,
@@ -14,21 +15,21 @@ pub(crate) struct Body<R> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// So many bytes, and then the end.
+    /// This many bytes until the end.
     Bytes(u64),
-    /// So many bytes, and then another chunk.
+    /// This many bytes until the next chunk.
     InChunk(u64),
     BetweenChunks,
     Nothing,
 }
 
 impl<R: BufRead> Body<R> {
-    /// A body whose head said how long it is.
+    /// Returns a body whose length is in the head.
     pub(crate) fn of_length(reader: R, length: u64) -> Self {
         Body { reader, left: Left::Bytes(length) }
     }
 
-    /// A body that comes in chunks.
+    /// Returns a chunked body.
     pub(crate) fn in_chunks(reader: R) -> Self {
         Body { reader, left: Left::BetweenChunks }
     }
@@ -54,7 +55,7 @@ impl<R: BufRead> Body<R> {
         }
         let digits = line.split(';').next().unwrap_or_default().trim();
         u64::from_str_radix(digits, 16)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a chunk without its size"))
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size"))
     }
 
     fn blank_line(&mut self) -> io::Result<()> {
@@ -62,11 +63,11 @@ impl<R: BufRead> Body<R> {
         self.reader.read_exact(&mut end)
     }
 
-    /// Reads at most so many bytes of a piece and gives how many are left of it.
+    /// Reads at most `piece` bytes. Returns the number read, and the number left of the piece.
     fn read_piece(&mut self, buffer: &mut [u8], piece: u64) -> io::Result<(usize, u64)> {
         let most = usize::try_from(piece).unwrap_or(usize::MAX).min(buffer.len());
         match self.reader.read(&mut buffer[..most])? {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the reply was cut off")),
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the reply was truncated")),
             read => Ok((read, piece - read as u64)),
         }
     }

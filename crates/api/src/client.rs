@@ -1,7 +1,7 @@
 //! A small blocking HTTP client over a Unix socket.
 //!
-//! One request per connection. A reply says how long it is or comes in chunks, so one that was cut off is
-//! an error and never a shorter answer.
+//! One request per connection. A reply has a length or is chunked, so a truncated one is an error
+//! and never a shorter answer.
 
 use std::{
     fmt,
@@ -20,17 +20,17 @@ use serde::de::DeserializeOwned;
 
 use crate::{ApiError, Code, ErrorBody, IDEMPOTENCY_KEY, body::Body};
 
-/// The longest head of a reply that is read.
+/// Maximum length of a reply's head.
 const MAX_HEAD: usize = 64 << 10;
 
-/// How long the daemon may take to accept a connection, to answer, and between two parts of a reply. Streams have no
-/// such limit once they began.
+/// Timeout for accepting a connection, for answering, and between two parts of a reply. Streams
+/// have no such limit once they have started.
 const REPLY_TIME: Duration = Duration::from_secs(120);
 
-/// How often in a row a daemon that left without an answer is brought back for one request.
+/// Maximum number of restarts of the daemon for one request.
 const MAX_REVIVALS: u32 = 5;
 
-/// Talks with the daemon behind one socket.
+/// A client of the daemon behind one socket.
 #[derive(Clone)]
 pub struct Client {
     socket: PathBuf,
@@ -38,15 +38,16 @@ pub struct Client {
     revive: Option<Revive>,
 }
 
-/// Brings back a daemon that left, or says why it must not be asked again.
+/// Restarts a daemon that stopped, or returns why the request must not be retried.
 type Revive = Arc<dyn Fn(Lost) -> Result<(), ApiError> + Send + Sync>;
 
-/// How a daemon was lost before it answered. It can be asked again: what was asked for under a key happens once.
+/// How the connection to a daemon was lost before it answered. The request can be retried: an
+/// idempotency key prevents a second change.
 #[derive(Clone, Debug)]
 pub enum Lost {
-    /// Nobody listens.
+    /// No process listens.
     Absent,
-    /// This process took the connection and closed it without a word.
+    /// This process accepted the connection and closed it without an answer.
     Silent { pid: u32, error: ApiError },
 }
 
@@ -64,14 +65,14 @@ impl From<Failed> for ApiError {
     }
 }
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
-/// A reply that is read as it comes.
+/// A streaming reply.
 #[derive(Debug)]
 pub struct StreamReply {
     reader: BufReader<ReplyBody>,
@@ -90,13 +91,13 @@ impl Client {
         Client { socket: socket.into(), deadline: REPLY_TIME, revive: None }
     }
 
-    /// Returns a client whose requests have this deadline.
+    /// Returns a client with this timeout for its requests.
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
         Client { deadline, ..self }
     }
 
-    /// Has the daemon brought back in this way, and asked again, when it leaves before it answers.
+    /// Restarts the daemon with this function, and retries, when it stops before it answers.
     #[must_use]
     pub fn reviving(
         mut self,
@@ -106,12 +107,12 @@ impl Client {
         self
     }
 
-    /// Asks for something and reads the JSON answer.
+    /// Sends a GET request and parses the JSON answer.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
         self.call("GET", path, None, None)?.json()
     }
 
-    /// Changes something. The key makes sure that it happens once.
+    /// Sends a change. The idempotency key makes sure that it happens once.
     pub fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -119,12 +120,12 @@ impl Client {
         key: &str,
     ) -> Result<T, ApiError> {
         let body = serde_json::to_vec(body).map_err(|why| {
-            ApiError::new(Code::Internal, format!("cannot write the request: {why}"))
+            ApiError::new(Code::Internal, format!("cannot serialize the request: {why}"))
         })?;
         self.call("POST", path, Some(&body), Some(key))?.json()
     }
 
-    /// Sends a request and reads the whole reply.
+    /// Sends a request and reads the complete reply.
     pub fn call(
         &self,
         method: &str,
@@ -148,7 +149,7 @@ impl Client {
             let (stream, pid) = self.send("GET", path, None, None, header.as_slice())?;
             let patient = stream.try_clone().map_err(|why| self.cut_off(pid, &why))?;
             let read = read_head(stream).map_err(|why| self.cut_off(pid, &why))?;
-            // What comes on a stream comes when it happens.
+            // Data on a stream may take any time to arrive.
             patient.set_read_timeout(None).map_err(|why| self.cut_off(pid, &why))?;
             Ok(read)
         })?;
@@ -160,7 +161,7 @@ impl Client {
         Err(Reply { status, body }.error())
     }
 
-    /// Asks until somebody answers, as far as a daemon can be brought back.
+    /// Retries until the daemon answers, as far as it can be restarted.
     fn heard<T>(&self, ask: impl Fn() -> Result<T, Failed>) -> Result<T, ApiError> {
         for _ in 0..MAX_REVIVALS {
             match (ask(), &self.revive) {
@@ -199,14 +200,16 @@ impl Client {
             head.push_str(&format!("content-length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");
-        // At once: a server that answers before it has read everything must not cut the request in two.
+        // In one write: a server that answers before it has read everything must not split the
+        // request.
         let mut request = head.into_bytes();
         request.extend_from_slice(body.unwrap_or_default());
         stream.write_all(&request).map_err(|why| self.cut_off(pid, &why))?;
         Ok((stream, pid))
     }
 
-    /// A connection that a leaving daemon had not taken up yet is closed without a word.
+    /// Classifies a broken connection. A stopping daemon closes connections that it has not handled
+    /// yet without an answer.
     fn cut_off(&self, pid: Option<u32>, why: &io::Error) -> Failed {
         let error = self.failed(why);
         let closed = matches!(
@@ -230,7 +233,7 @@ impl Client {
         if is_late(why) {
             return self.late();
         }
-        let message = format!("the daemon's connection broke: {why}");
+        let message = format!("the connection to the daemon broke: {why}");
         ApiError::new(Code::Unreachable, message).next("provost daemon status")
     }
 
@@ -242,13 +245,13 @@ impl Client {
     }
 }
 
-/// Whether a deadline of the socket passed.
+/// Whether a timeout of the socket expired.
 fn is_late(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Connects to a socket whose path may be longer than the kernel's limit, through its directory. A listener whose queue
-/// is full is waited for until the deadline.
+/// Connects to a socket whose path may exceed the kernel's limit, through its directory. If the
+/// listener's queue is full, waits until the timeout.
 fn connect(socket: &Path, deadline: Duration) -> io::Result<UnixStream> {
     let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
         return UnixStream::connect(socket);
@@ -263,7 +266,7 @@ fn connect(socket: &Path, deadline: Duration) -> io::Result<UnixStream> {
     Ok(own.into())
 }
 
-/// The process that listens at the other end, as the kernel tells.
+/// Returns the listening process, as reported by the kernel.
 fn server(stream: &UnixStream) -> Option<u32> {
     let found = rustix::net::sockopt::socket_peercred(stream).ok()?;
     u32::try_from(found.pid.as_raw_nonzero().get()).ok()
@@ -276,7 +279,10 @@ fn read_head(stream: UnixStream) -> io::Result<(u16, ReplyBody)> {
         let before = head.len();
         reader.read_until(b'\n', &mut head)?;
         if head.len() == before || head.len() > MAX_HEAD {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "no whole reply head"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the reply's head is incomplete",
+            ));
         }
     }
     let mut headers = [httparse::EMPTY_HEADER; 32];
@@ -296,13 +302,13 @@ fn read_head(stream: UnixStream) -> io::Result<(u16, ReplyBody)> {
 }
 
 impl Reply {
-    /// Reads the answer, or the error that came instead.
+    /// Parses the answer, or returns the error in the reply.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         if self.status != 200 {
             return Err(self.error());
         }
         serde_json::from_slice(&self.body).map_err(|why| {
-            let message = format!("the daemon's answer cannot be read: {why}");
+            let message = format!("cannot parse the daemon's answer: {why}");
             ApiError::new(Code::Internal, message).next("provost daemon stop")
         })
     }
@@ -320,7 +326,7 @@ impl Reply {
 }
 
 impl StreamReply {
-    /// Reads the next line without its end; `None` when the daemon closed the stream.
+    /// Reads the next line without its line end; `None` when the daemon closed the stream.
     pub fn line(&mut self) -> io::Result<Option<String>> {
         let mut line = String::new();
         match self.reader.read_line(&mut line)? {
@@ -329,7 +335,7 @@ impl StreamReply {
         }
     }
 
-    /// Gives the raw rest of the reply.
+    /// Returns the raw rest of the reply.
     pub fn into_reader(self) -> impl Read {
         self.reader
     }

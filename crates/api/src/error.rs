@@ -1,25 +1,25 @@
-//! Errors as they travel: a code for programs, a message for people, and what to do next.
+//! Errors on the wire: a code for programs, a message for users, and the next commands.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kind of error it is. Each has its exit code, documented in `provost help exit-codes`.
+/// The kind of an error. Each has its exit code, documented in `provost help exit-codes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The asked-for thing does not hold: failed, disputed, checks failed.
+    /// The requested condition does not hold: failed, disputed, checks failed.
     Failed,
     BadRequest,
     NotFound,
     /// Not possible in this state.
     Refused,
-    /// The caller may not do this: an agent cannot act for its operator.
+    /// The caller lacks permission: an agent cannot act for its operator.
     Forbidden,
     TimedOut,
-    /// What is waited for waits for the user.
+    /// The awaited session or run needs input from the user.
     InputNeeded,
     Unreachable,
-    /// The ledger is open for reading only.
+    /// The ledger is read-only.
     ReadOnly,
     /// The disk is full, or the ledger cannot be written.
     Storage,
@@ -55,13 +55,13 @@ impl Code {
     }
 }
 
-/// An error with what to do about it.
+/// An error with the commands that may resolve it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
     pub code: Code,
     pub message: String,
-    /// Commands that make sense now.
+    /// Commands to try next.
     #[serde(default)]
     pub next: Vec<String>,
 }

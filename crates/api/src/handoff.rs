@@ -1,12 +1,12 @@
-//! What a member is handed, and what wakes those whom Provost cannot wake, as they are shown.
+//! The handoff of a member, and the heartbeat of members that Provost cannot wake.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// All that a member needs to begin.
+/// Everything that a member needs to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandoffRow {
-    /// The task's id.
+    /// The team's id.
     pub task: String,
     pub name: String,
     pub member: String,
@@ -16,15 +16,15 @@ pub struct HandoffRow {
     pub via: String,
     pub thread: Option<String>,
     pub title: Option<String>,
-    /// What the member is told, whole.
+    /// The complete prompt for the member.
     pub prompt: String,
-    /// The command by which it gets its next message.
+    /// The command that fetches its next message.
     pub receive_command: String,
-    /// None if Provost gives it turns itself.
+    /// None if Provost itself starts its turns.
     pub heartbeat: Option<BeatRow>,
 }
 
-/// What wakes members whom Provost cannot give a turn.
+/// The heartbeats of members whose turns Provost cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeartbeatRow {
     pub applies_when: String,
@@ -37,7 +37,7 @@ pub struct HeartbeatRow {
     pub others: Vec<BeatRow>,
 }
 
-/// Who takes heartbeats away, and when.
+/// Who removes heartbeats, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeardownRow {
     pub owner: String,

@@ -1,4 +1,4 @@
-//! Looking back: what is answered about tasks, sessions and runs from what was recorded.
+//! History: answers about teams, sessions and runs from recorded events.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use serde_json::Value;
 
 use crate::{AuditedWorkRow, CommunicationRow, CriterionRow};
 
-/// Something as it was after an event.
+/// The state of something after an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThenReply {
     pub ok: bool,
     /// session, run or task.
     pub of: String,
     pub id: String,
-    /// The event that was asked for, and the last one before it that happened to this.
+    /// The requested event, and the last event before it that concerns this item.
     pub at: u64,
     pub after: u64,
-    /// The one before that which happened to this; null if it had only begun.
+    /// The event before that which concerns this item; null if there is none.
     #[serde(default)]
     pub before: Option<u64>,
     /// Whether its events were moved out of the log.
     pub archived: bool,
-    /// Its row as it was then.
+    /// Its row at that time.
     pub row: Value,
 }
 
-/// What is different between two moments.
+/// The difference between two points in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffReply {
     pub ok: bool,
@@ -40,17 +40,17 @@ pub struct DiffReply {
     pub changes: Vec<ChangeRow>,
 }
 
-/// A field of a row that is different.
+/// A field of a row that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeRow {
-    /// Where it is: `members[0].left`, say.
+    /// Its path, for example `members[0].left`.
     pub field: String,
-    /// null where it was not there.
+    /// null if it was absent.
     pub from: Value,
     pub to: Value,
 }
 
-/// The task that is looked back at.
+/// The team of a history query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PastTaskRow {
     pub id: String,
@@ -60,20 +60,20 @@ pub struct PastTaskRow {
     pub archived: bool,
 }
 
-/// A session that worked for a task.
+/// A session that worked for a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PastSessionRow {
     pub id: String,
     pub member: String,
     /// null if nothing of it is recorded here.
     pub state: Option<String>,
-    /// The branch that has its work.
+    /// The branch with its work.
     #[serde(default)]
     pub branch: Option<String>,
     pub archived: bool,
 }
 
-/// One thing that happened.
+/// One recorded event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PastRow {
     pub seq: u64,
@@ -81,46 +81,48 @@ pub struct PastRow {
     /// task or session.
     pub of: String,
     pub id: String,
-    /// What the task is called, where rows of several tasks stand together.
+    /// The name of the team, in lists of several teams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The member whose session it happened to.
+    /// The member whose session it concerns.
     pub member: Option<String>,
     pub kind: String,
-    /// Who did it, as the task knows them.
+    /// Who did it, by the team's names.
     pub by: String,
-    /// Who asked for it, as the socket proved it: operator, launch/… (tool/… by a tool of it), provost; and as which member, if as one.
+    /// The caller, as proved by the socket: operator, launch/… (tool/… by a tool of it) or provost;
+    /// and the member it acted as, if any.
     pub actor: String,
-    /// The way by which it came: command line, tool or rule.
+    /// The channel: command line, tool or rule.
     pub channel: String,
-    /// What happened, without what anybody wrote.
+    /// A description without any written text.
     pub what: String,
-    /// The message of the task that it is about.
+    /// The message of the team that it concerns.
     pub message: Option<u32>,
-    /// What belongs together, through all answers and into the sessions.
+    /// The correlation id that connects related messages, through all answers and into the
+    /// sessions.
     pub correlation: Option<String>,
     /// The name of the reason, if something was refused.
     pub refused: Option<String>,
-    /// What somebody wrote; only if it was asked for.
+    /// The written text; only if requested.
     pub text: Option<String>,
-    /// How long that is.
+    /// The length of that text.
     pub text_bytes: Option<usize>,
 }
 
-/// What happened to a task of late.
+/// The latest events of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewsRow {
-    /// The event of the ledger that it was asked from; null for all.
+    /// The ledger event after which the query starts; null for all.
     pub since: Option<u64>,
-    /// The newest event of the ledger: what comes after it is new to who looked now.
+    /// The newest event of the ledger: start the next query after it.
     pub seq: u64,
-    /// How many events of the task there are.
+    /// Number of events of the team.
     pub in_all: usize,
-    /// The newest of them, oldest first, without what anybody wrote.
+    /// The newest of them, oldest first, without written text.
     pub shown: Vec<PastRow>,
 }
 
-/// The replay of a task.
+/// The replay of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayReply {
     pub ok: bool,
@@ -129,38 +131,38 @@ pub struct ReplayReply {
     /// compact, timeline or transcript.
     #[serde(rename = "as")]
     pub form: String,
-    /// Whether what was written is shown.
+    /// Whether written text is shown.
     pub content: bool,
     pub rows: Vec<PastRow>,
 }
 
-/// The audit of a task.
+/// The audit of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditReply {
     pub ok: bool,
     pub task: PastTaskRow,
     pub sessions: Vec<PastSessionRow>,
     pub content: bool,
-    /// The work that its last audit was of.
+    /// The work that its last audit examined.
     #[serde(default)]
     pub audited: Option<AuditedWorkRow>,
-    /// All that was done to the task, refused or not.
+    /// All actions on the team, refused or not.
     pub deeds: Vec<PastRow>,
     pub criteria: Vec<AuditedRow>,
     pub divergences: Vec<DivergenceRow>,
 }
 
-/// A criterion with what it rests on.
+/// A criterion with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditedRow {
     pub criterion: CriterionRow,
-    /// What was made of it, oldest first.
+    /// The judgements of it, oldest first.
     pub judgements: Vec<JudgementRow>,
-    /// What Provost ran for it.
+    /// The checks that Provost ran for it.
     pub receipts: Vec<ReceiptRow>,
 }
 
-/// What somebody made of a criterion.
+/// A judgement of a criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgementRow {
     pub seq: u64,
@@ -176,39 +178,39 @@ pub struct JudgementRow {
 pub struct ReceiptRow {
     pub seq: u64,
     pub command: String,
-    /// How it ended, in words.
+    /// How it ended, as text.
     pub end: String,
     pub tree: String,
     pub output_digest: String,
 }
 
-/// Two signals of one session that do not say the same.
+/// Two contradictory signals of one session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DivergenceRow {
     pub session: String,
     pub member: String,
-    /// The name by which programs know it.
+    /// The code for programs.
     pub code: String,
     pub text: String,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchReply {
     pub ok: bool,
     /// The newest of each kind.
     pub hits: Vec<HitRow>,
-    /// The kinds of which there is more.
+    /// The kinds with further hits.
     pub more: Vec<String>,
 }
 
-/// Something that was found.
+/// A search hit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HitRow {
     /// tasks, sessions, runs, pairs or events.
     #[serde(rename = "in")]
     pub within: String,
-    /// The id of the task, session or run that it is, or belongs to.
+    /// The id of the team, session or run that it is, or belongs to.
     pub id: String,
     pub name: String,
     pub state: Option<String>,
@@ -216,35 +218,35 @@ pub struct HitRow {
     /// The member, of a pair.
     pub member: Option<String>,
     pub role: Option<String>,
-    /// How whoever was found gets what is sent to it.
+    /// How the found session or member receives messages.
     pub communication: Option<CommunicationRow>,
-    /// The number, moment and kind of an event.
+    /// The number, time and kind of an event.
     pub seq: Option<u64>,
     pub at: Option<i64>,
     pub kind: Option<String>,
-    /// What happened, without what anybody wrote.
+    /// A description without any written text.
     pub what: Option<String>,
-    /// Commands that make sense now.
+    /// Commands to try next.
     pub next: Vec<String>,
 }
 
-/// Figures of tasks over a window.
+/// Statistics of teams over a period.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TelemetryReply {
     pub ok: bool,
-    /// The first and last moment that is counted.
+    /// The start and end of the period.
     pub from: i64,
     pub to: i64,
     pub tasks: Vec<TaskFiguresRow>,
-    /// The newest of what was refused or failed.
+    /// The newest refusals and failures.
     pub failures: Vec<PastRow>,
-    /// How many older ones are not shown.
+    /// Number of older ones that are not shown.
     #[serde(default)]
     pub older_failures: u64,
     pub metrics: MetricsRow,
 }
 
-/// What happened to one task.
+/// Statistics of one team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskFiguresRow {
     pub id: String,
@@ -254,24 +256,24 @@ pub struct TaskFiguresRow {
     pub messages: u64,
     pub refusals: u64,
     pub iterations: u64,
-    /// What its members' sessions used in all.
+    /// Total usage of its members' sessions.
     pub tokens: u64,
 }
 
-/// Figures of all tasks together.
+/// Statistics of all teams together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricsRow {
-    /// How many of the messages that were stored within the window stand how.
+    /// Number of messages stored within the period, by status.
     pub messages: BTreeMap<String, u64>,
     pub stored_to_accepted_ms: WaitRow,
     pub accepted_to_acknowledged_ms: WaitRow,
     pub refusals: BTreeMap<String, u64>,
-    /// Checks by how they ended: passed, failed or unfinished.
+    /// Checks by result: passed, failed or unfinished.
     pub checks: BTreeMap<String, u64>,
     pub tokens: u64,
 }
 
-/// How long something took.
+/// Durations of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitRow {
     pub count: u64,

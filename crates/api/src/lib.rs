@@ -1,6 +1,6 @@
-//! The wire between the daemon and its front ends: types, error shape and a small client.
+//! The wire between the daemon and its clients: types, errors and a small client.
 //!
-//! These types are a contract of their own, apart from the domain's events: they may only grow.
+//! These types are a separate contract from the domain's events: they may only grow.
 
 mod body;
 mod client;
@@ -44,8 +44,8 @@ pub use task::{
     TaskMessageRow, TaskRequest,
 };
 
-/// The version of the wire. A daemon and a command line with different ones do not talk.
+/// The version of the wire. A daemon and a command line with different versions do not communicate.
 pub const PROTOCOL: u32 = 1;
 
-/// The header that makes a change happen once, however often it is sent.
+/// The header with the idempotency key: a repeated change has no further effect.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -1,4 +1,4 @@
-//! What may be asked of the daemon.
+//! Requests to the daemon.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::ShortageRow;
 /// Opens a session. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenRequest {
-    /// The session's id, if the caller minted one: a UUID of version 7.
+    /// The session's id, if the caller created one: a UUID of version 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     pub spec: Value,
 }
 
-/// Says something to the agent.
+/// Sends a message to the agent.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SendRequest {
     pub text: String,
@@ -26,35 +26,35 @@ pub struct SendRequest {
     pub supersede: bool,
 }
 
-/// Has the agent leave its turn.
+/// Interrupts the agent's turn.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct InterruptRequest {
-    /// What the agent is told next.
+    /// The next message to the agent.
     #[serde(default)]
     pub text: Option<String>,
 }
 
-/// A call of a tool by which a member of a task acts on it.
+/// A call of a tool with which a member acts on its team.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallRequest {
     /// The caller's own name for the call, unique within its launch.
     pub id: String,
-    /// What is asked, in the domain's own form.
+    /// The call, in the domain's own form.
     pub call: Value,
-    /// The launch that calls, with its token, where its process does not tell.
+    /// The calling launch and its token, if its process does not identify it.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
     pub token: Option<String>,
 }
 
-/// What came of a call of a tool.
+/// The result of a tool call.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallReply {
     pub ok: bool,
-    /// Whether the task's rules let it be done.
+    /// Whether the team's rules accepted it.
     pub taken: bool,
-    /// What the agent is told, as JSON.
+    /// The answer to the agent, as JSON.
     pub answer: String,
 }
 
@@ -72,15 +72,15 @@ pub struct ResolveRequest {
     pub because: String,
 }
 
-/// Answers a request of the agent, by one of `text`, `answers` and `decision`.
+/// Answers a request of the agent, with one of `text`, `answers` and `decision`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerRequest {
     pub request: String,
     pub revision: u32,
-    /// For the one thing asked, verbatim.
+    /// For a single question, verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// For several things asked, by the ids of the questions.
+    /// For several questions, by their ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<BTreeMap<String, Vec<String>>>,
     /// For an approval.
@@ -88,7 +88,7 @@ pub struct AnswerRequest {
     pub decision: Option<Decision>,
 }
 
-/// What is decided about an approval.
+/// The decision about an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -97,30 +97,31 @@ pub enum Decision {
     Deny,
 }
 
-/// Gives a session another name.
+/// Renames a session.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RenameRequest {
     pub name: String,
 }
 
-/// Raises limits of a session; what is not named stays.
+/// Raises limits of a session; omitted ones stay.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LimitRequest {
-    /// Bytes of output that are kept of one launch.
+    /// Maximum bytes of output kept of one launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
-    /// Tokens that the session may use in all.
+    /// Maximum number of tokens of the session in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Turns that the session may take in all.
+    /// Maximum number of turns of the session in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
 }
 
-/// Testimony about a session, from its agent or from the operator: a claim, a fact with its value, or progress.
+/// Testimony about a session, from its agent or from the operator: a claim, a fact with its value,
+/// or progress.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ReportRequest {
-    /// The launch that speaks; without it the operator speaks about `session`.
+    /// The reporting launch; without it the operator reports about `session`.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
@@ -137,23 +138,23 @@ pub struct ReportRequest {
     pub fact: Option<String>,
     #[serde(default)]
     pub value: Option<String>,
-    /// How far the work is.
+    /// The progress of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressReport>,
-    /// What a hook of the agent was given, in the agent's own format.
+    /// The input of an agent's hook, in the agent's own format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<serde_json::Value>,
 }
 
-/// How far the work is, in steps of the agent's own choice.
+/// The progress of the work, in steps that the agent chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressReport {
     pub done: u64,
-    /// Not less than `done`.
+    /// At least `done`.
     pub total: u64,
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportReply {
     pub ok: bool,
@@ -165,7 +166,7 @@ pub struct ReportReply {
     pub next: Vec<String>,
 }
 
-/// The daemon about itself.
+/// Information about the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DaemonInfo {
     pub ok: bool,
@@ -174,33 +175,35 @@ pub struct DaemonInfo {
     pub protocol: u32,
     pub socket: String,
     pub home: String,
-    /// Why nothing can be changed, if so.
+    /// Why the daemon is read-only, if it is.
     pub read_only: Option<String>,
-    /// What the ledger lost, if the operator has not accepted it yet.
+    /// The loss in the ledger, if the operator has not accepted it yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger_loss: Option<String>,
-    /// What runs and the ledger does not know.
+    /// Running holders that the ledger does not know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_holders: Vec<UnknownHolder>,
     pub live_sessions: usize,
-    /// How many agents run that Provost started, also for sessions that are over.
+    /// Number of running agents that Provost started, including those of ended sessions.
     #[serde(default)]
     pub running_agents: usize,
-    /// What the machine is short of. What needs it waits, and is tried again by itself.
+    /// Resources that the machine is short of. Work that needs them waits, and is retried
+    /// automatically.
     #[serde(default)]
     pub shortages: Vec<ShortageRow>,
     /// Names of environment variables that the daemon can pass to agents; values are never shown.
     pub environment: Vec<String>,
 }
 
-/// A launch, check or hook that Provost started and the ledger does not know, because its events were lost.
+/// A launch, check or hook that Provost started and the ledger does not know, because its events
+/// were lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnknownHolder {
-    /// The name of its directory; of a launch, its id.
+    /// The name of its directory; for a launch, its id.
     pub key: String,
-    /// The session, run or team that it was started for.
+    /// The session, run or team for which it was started.
     pub owner: String,
-    /// Whether the ledger knows that one.
+    /// Whether the ledger knows that owner.
     #[serde(default)]
     pub owner_known: bool,
     pub alive: bool,
@@ -212,16 +215,16 @@ pub struct UnknownHolder {
     pub started_at: Option<i64>,
 }
 
-/// A verifier's command that the daemon runs under a holder. Only the operator may ask for it.
+/// A verifier's command that the daemon runs under a holder. Only the operator may request it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyRequest {
-    /// The program, by an absolute path or by a bare name, and its arguments.
+    /// The program, as an absolute path or a bare name, and its arguments.
     pub argv: Vec<String>,
     pub directory: String,
     /// The complete environment.
     pub environment: BTreeMap<String, String>,
     pub time_limit_ms: u64,
-    /// Bytes of both output streams.
+    /// Bytes of both output streams together.
     pub output_limit: u64,
 }
 
@@ -230,7 +233,7 @@ pub struct VerifyRequest {
 pub struct VerifyReply {
     pub ok: bool,
     pub end: VerifyEnd,
-    /// The last line that it printed.
+    /// The last line of its output.
     pub printed: String,
 }
 
@@ -242,7 +245,7 @@ pub enum VerifyEnd {
     Signal(i32),
     TimeLimit,
     OutputLimit,
-    /// It was not started, or nobody saw its end.
+    /// It was not started, or its end was not observed.
     Unfinished(String),
 }
 
@@ -251,16 +254,16 @@ pub enum VerifyEnd {
 pub struct EventRow {
     pub seq: u64,
     pub at: i64,
-    /// The id of the session, or of the run, that it happened to.
+    /// The id of the session or run that it concerns.
     pub session: String,
-    /// Whether it happened to a `session` or to a `run`.
+    /// Whether it concerns a `session` or a `run`.
     #[serde(default = "of_session")]
     pub stream: String,
     pub version: u64,
     pub kind: String,
     pub actor: String,
     pub data: Value,
-    /// The session's state after the event, where it was live when told.
+    /// The session's state after the event, if the session was live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
@@ -269,7 +272,7 @@ fn of_session() -> String {
     "session".to_owned()
 }
 
-/// Who is on the other side of the socket.
+/// The identity of the peer on the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {

@@ -1,4 +1,4 @@
-//! A run as it is shown.
+//! The representation of a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use crate::{BudgetRow, CheckRow, RequestRow, ShortageRow, UsageRow};
 /// Opens a run. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenRunRequest {
-    /// The run's id: a UUID of version 7 that the caller minted.
+    /// The run's id: a UUID of version 7 that the caller created.
     pub id: String,
     pub spec: Value,
 }
 
-/// What is true about a run. Stage, requests and outcome are separate facts.
+/// The state of a run. Stage, requests and outcome are separate facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRow {
     pub id: String,
@@ -24,13 +24,13 @@ pub struct RunRow {
     /// The agent that works for it.
     #[serde(default)]
     pub agent: String,
-    /// The preset that it was opened with, if one was named.
+    /// The preset with which it was opened, if any.
     #[serde(default)]
     pub preset: Option<String>,
-    /// The branch that was checked out when it was opened; none if no branch was.
+    /// The branch that was checked out when it was opened; none on a detached head.
     #[serde(default)]
     pub target: Option<String>,
-    /// The commit that its work begins from.
+    /// The commit from which its work starts.
     #[serde(default)]
     pub base: String,
     /// running, stopping, succeeded, completed, failed or cancelled.
@@ -38,60 +38,61 @@ pub struct RunRow {
     /// Why it is in that state: what it waits for, or why it ended.
     #[serde(default)]
     pub why: String,
-    /// The session that this is about, if it is about one.
+    /// The session that this concerns, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_session: Option<String>,
     pub terminal: bool,
     pub sealed: bool,
-    /// Why it failed, in one word: triage, plan, work, tasks, queue, review, landing, budget.
+    /// The kind of failure: triage, plan, work, tasks, queue, review, landing, budget.
     pub cause: Option<String>,
-    /// Why it ended, in words.
+    /// Why it ended, as text.
     pub detail: Option<String>,
-    /// The resource that something owed waits for; left out where nothing waits. It is tried again by itself.
+    /// The resource that pending work waits for; omitted if nothing waits. It is retried
+    /// automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<ShortageRow>,
     /// intake, triage, plan, plan_review, tasks, work, task_review, final_review or land.
     pub stage: String,
-    /// Counts how often the run was begun and resumed.
+    /// Counts the run attempts: 1, plus one for each resume.
     pub leg: u32,
     pub sessions: Vec<RunSessionRow>,
-    /// What the session that works for it now waits for a person to settle. Left out of what the ledger keeps.
+    /// The requests of its active session that the user has to settle. Not stored in the ledger.
     #[serde(default)]
     pub requests: Vec<RequestRow>,
     pub decisions: Vec<DecisionRow>,
     pub findings: Vec<FindingRow>,
-    /// What was understood of the goal.
+    /// The agent's understanding of the goal.
     pub understanding: Option<String>,
-    /// How far the tasks of its plan are; none without a plan.
+    /// The progress of the tasks of its plan; none without a plan.
     #[serde(default)]
     pub tasks: Option<TaskCounts>,
-    /// Whether the run waits for the operator: to approve its plan, or what would land.
+    /// Whether the run waits for the operator: to approve its plan, or a landing.
     #[serde(default)]
     pub awaits_approval: bool,
-    /// What exactly the operator is asked to approve.
+    /// Exactly what the operator is asked to approve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalRow>,
     pub checks: Vec<CheckRow>,
-    /// The newest work that was committed.
+    /// The newest committed work.
     pub tree: Option<String>,
     pub commit: Option<String>,
-    /// Whether every check passed on that very tree.
+    /// Whether every check passed on exactly that tree.
     pub proved: bool,
     pub landing: LandingRow,
     pub usage: UsageRow,
-    /// What the tokens cost, if prices are configured.
+    /// The cost of the tokens, if prices are configured.
     #[serde(default)]
     pub cost: Option<CostRow>,
-    /// How many turns its sessions took.
+    /// Number of turns of its sessions.
     #[serde(default)]
     pub turns: u32,
     pub budget: BudgetRow,
-    /// The issue that it was opened for, if it was.
+    /// The issue for which it was opened, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginRow>,
     pub warnings: Vec<String>,
     pub opened_at: i64,
-    /// Since when the stage is what it is.
+    /// Since when it is in this stage.
     pub since: i64,
     pub sealed_at: Option<i64>,
 }
@@ -101,24 +102,25 @@ pub struct RunRow {
 pub struct ApprovalRow {
     /// plan or landing.
     pub kind: String,
-    /// Commands that an agent wrote into the plan. Provost runs none of them before the plan is approved.
+    /// Commands that an agent wrote into the plan. Provost runs none of them before the plan is
+    /// approved.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// Files that would change with the landing, and that only the operator may let change.
+    /// Files that would change with the landing, and that only the operator may change.
     #[serde(default)]
     pub files: Vec<String>,
-    /// The target's commit that the change is compared with.
+    /// The target's commit with which the change is compared.
     #[serde(default)]
     pub onto: Option<String>,
-    /// The commit that would land, and its tree. Approving it lets exactly this commit land.
+    /// The commit that would land, and its tree. An approval covers exactly this commit.
     #[serde(default)]
     pub commit: Option<String>,
     #[serde(default)]
     pub tree: Option<String>,
-    /// How those files differ, at most 16 KiB of it.
+    /// The diff of those files, at most 16 KiB of it.
     #[serde(default)]
     pub diff: Option<String>,
-    /// Whether the diff is longer than what is shown.
+    /// Whether the diff is truncated.
     #[serde(default)]
     pub truncated: bool,
 }
@@ -131,29 +133,29 @@ pub struct ApproveRunRequest {
     pub landing: Option<String>,
 }
 
-/// Refuses what a run waits for.
+/// Rejects what a run waits for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RejectRunRequest {
     pub because: String,
-    /// The commit that may not land; none refuses the plan.
+    /// The commit that may not land; none rejects the plan.
     #[serde(default)]
     pub landing: Option<String>,
 }
 
-/// The issue of a tracker that a run was opened for.
+/// The issue of a tracker for which a run was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginRow {
     /// The workflow's file.
     pub workflow: String,
-    /// What the tracker knows the issue by.
+    /// The tracker's id of the issue.
     pub issue: String,
-    /// What people call it.
+    /// The issue's name for users.
     pub identifier: String,
     /// Counts the runs for this issue, from 0.
     pub attempt: u32,
 }
 
-/// What tokens cost.
+/// The cost of tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CostRow {
     pub currency: String,
@@ -161,7 +163,7 @@ pub struct CostRow {
     pub amount: String,
 }
 
-/// How many tasks of a plan there are, and how far they are.
+/// Number of tasks of a plan, by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCounts {
     pub all: usize,
@@ -172,16 +174,16 @@ pub struct TaskCounts {
     pub failed: usize,
 }
 
-/// The plan of a run, with how far each task is.
+/// The plan of a run, with the state of each task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GraphRow {
     pub run: String,
     pub name: String,
     /// The state of the run.
     pub state: String,
-    /// Each behind all that it is after.
+    /// In dependency order.
     pub tasks: Vec<TaskRow>,
-    /// Nothing of it before the tasks are worked on.
+    /// Empty before the tasks start.
     pub queue: QueueRow,
 }
 
@@ -198,28 +200,28 @@ pub struct TaskRow {
     pub scope: Vec<String>,
     /// planned, waiting, starting, working, review, needs_input, queued, merged, failed, or stopped with its run.
     pub state: String,
-    /// Why it failed, or what it was given back for.
+    /// Why it failed, or why it was returned.
     pub detail: Option<String>,
     /// The session that works for it, or did last.
     pub session: Option<String>,
-    /// What its sessions used.
+    /// The usage of its sessions.
     pub usage: UsageRow,
-    /// How often the queue gave it back.
+    /// How many times the queue returned it.
     pub returns: u32,
-    /// How often it was begun again after a failure.
+    /// How many times it was started again after a failure.
     pub retries: u32,
-    /// Its newest work that was committed.
+    /// Its newest committed work.
     pub commit: Option<String>,
 }
 
-/// What is on its way to the run's branch.
+/// The merge queue to the run's branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueRow {
     /// Tasks that wait to be merged.
     pub waiting: Vec<String>,
     /// Tasks that were merged together and are being checked.
     pub batch: Vec<String>,
-    /// How many batches there were, and how many checks of them.
+    /// Number of batches, and of checks of them.
     pub batches: u32,
     pub checks: u32,
 }
@@ -229,27 +231,27 @@ pub struct QueueRow {
 pub struct RunSessionRow {
     pub id: String,
     pub stage: String,
-    /// The task of the plan that it works for.
+    /// The task of the plan for which it works.
     #[serde(default)]
     pub task: Option<String>,
     pub cycle: u32,
-    /// The state that it was sealed with; none while it works.
+    /// The state with which it was sealed; none while it works.
     pub state: Option<String>,
-    /// Whether its turn was interrupted, and it waits for the user to say what comes next.
+    /// Whether its turn was interrupted, and it waits for the user's next message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
 }
 
-/// A question once answered.
+/// An answered question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionRow {
     pub id: String,
     pub question: String,
-    /// None of a secret.
+    /// None for a secret.
     pub answer: Option<Vec<String>>,
 }
 
-/// Something that a review found.
+/// A finding of a review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FindingRow {
     pub stage: String,
@@ -262,23 +264,23 @@ pub struct FindingRow {
     pub severity: String,
     pub file: Option<String>,
     pub line: Option<u32>,
-    /// Nobody mended it: the last review of its stage left it.
+    /// Not fixed: the last review of its stage left it open.
     pub open: bool,
 }
 
-/// Where the work went.
+/// The landing of the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LandingRow {
-    /// branch, merge or pr, as it was asked for.
+    /// The requested mode: branch, merge or pr.
     pub mode: String,
     pub done: bool,
-    /// Where the work stands once it has landed.
+    /// The branch with the landed work.
     pub branch: Option<String>,
     pub commit: Option<String>,
-    /// Whether the branch that the run began on has the work.
+    /// Whether the work is on the branch from which the run started.
     pub merged: bool,
     pub pull_request: Option<PullRow>,
-    /// What the pull request was told, and nobody took up any more.
+    /// Review comments of the pull request that were not addressed.
     pub remarks: Vec<String>,
 }
 
@@ -287,9 +289,10 @@ pub struct LandingRow {
 pub struct PullRow {
     pub number: u64,
     pub url: String,
-    /// none, pending, passed or failed, as it was seen last.
+    /// none, pending, passed or failed, as last observed.
     pub checks: Option<String>,
-    /// How many comments and reviews were left out, for their authors have no write access.
+    /// Number of comments and reviews that were left out because their authors have no write
+    /// access.
     #[serde(default)]
     pub left_out: u32,
 }

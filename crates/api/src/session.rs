@@ -1,17 +1,17 @@
-//! A session as it is shown: one row of `ls`, the body of `status`.
+//! The representation of a session: a row of `ls`, the body of `status`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::CommunicationRow;
 
-/// What is true about a session.
+/// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRow {
     pub id: String,
     pub name: String,
     pub role: Option<String>,
-    /// The run that it works for; left out where there is none.
+    /// The run for which it works; omitted if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     pub project: Option<String>,
@@ -19,39 +19,40 @@ pub struct SessionRow {
     pub agent: String,
     pub driver: String,
     pub argv: Vec<String>,
-    /// The version of the agent's program, where it was found out.
+    /// The version of the agent's program, if known.
     #[serde(default)]
     pub version: Option<String>,
-    /// The state of the current attempt, by docs/lifecycle.md.
+    /// The state of the current attempt, see docs/lifecycle.md.
     pub state: String,
     pub terminal: bool,
-    /// Nothing but `resolve` changes the outcome any more.
+    /// Only `resolve` can still change the outcome.
     pub sealed: bool,
     pub cause: Option<String>,
     pub flags: Vec<String>,
-    /// The rule that decided.
+    /// The rule that determined the state.
     pub rule: String,
-    /// What the agent said last: none, working, needs_input, completed, failed.
+    /// The last claim: none, working, needs_input, completed, failed.
     pub claim: String,
     pub claimed_at: Option<i64>,
-    /// Who said so: agent, drop_box (as the agent's; nobody saw who wrote it down), operator, policy, turn_error.
+    /// The source of the claim: agent, drop_box (written in the agent's name, unverified),
+    /// operator, policy, turn_error.
     pub claim_source: Option<String>,
     pub claim_text: Option<String>,
-    /// What the kernel saw: alive, exit0, exitN, unknown; stopped if a signal of Provost ended it; not_started if it has
-    /// not run.
+    /// The process as seen by the kernel: alive, exit0, exitN, unknown; stopped if a signal of
+    /// Provost ended it; not_started if it has not run.
     pub process: String,
-    /// How the process ended, if that was seen.
+    /// How the process ended, if that was observed.
     pub exit: Option<ExitRow>,
-    /// What the stream shows: active, idle, stale, exited; none if no process has run.
+    /// The activity of the output stream: active, idle, stale, exited; none if no process has run.
     pub activity: String,
-    /// What the checks found for the current tree: none, passed, failed.
+    /// The verdict of the checks on the current tree: none, passed, failed.
     pub verification: String,
     pub checks: Vec<CheckRow>,
-    /// The tree that the verdict is about.
+    /// The tree of the verdict.
     pub tree: Option<String>,
     pub commit: Option<String>,
     pub requests: Vec<RequestRow>,
-    /// How the agent gets what is sent to it.
+    /// How the agent receives messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<CommunicationRow>,
     /// The agent's own name for the conversation.
@@ -59,50 +60,52 @@ pub struct SessionRow {
     pub late_claims: Vec<ClaimRow>,
     pub progress: Option<ProgressRow>,
     pub usage: UsageRow,
-    /// How full the context of the agent's model is; left out where the agent does not tell.
+    /// How full the model's context is; omitted if the agent does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextRow>,
-    /// How many turns the agent began.
+    /// Number of turns that the agent started.
     #[serde(default)]
     pub turns: u32,
-    /// How much the session may use in all.
+    /// The limits of the session.
     #[serde(default)]
     pub budget: BudgetRow,
     /// The wait for a limit of the agent's account, if there is one.
     #[serde(default)]
     pub limited: Option<LimitedRow>,
-    /// What the agent says of its tries to reach its model; left out while it does not try again.
+    /// The agent's report about retries of its model; omitted while it does not retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<String>,
-    /// The resource that something owed waits for; left out where nothing waits. It is tried again by itself.
+    /// The resource that pending work waits for; omitted if nothing waits. It is retried
+    /// automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<ShortageRow>,
-    /// The command that shows where an agent runs that somebody else started; left out where its pane is not known.
+    /// The command that shows the terminal of an external agent; omitted if its pane is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<String>,
     pub attempt: u32,
     pub instruction: Option<String>,
-    /// The command that prepares the worktree; left out where there is none.
+    /// The command that prepares the worktree; omitted if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<SetupRow>,
     pub launches: Vec<LaunchRow>,
     pub messages: Vec<MessageRow>,
     pub facts: Vec<FactRow>,
-    /// The newest hooks: those that have ended, then those that are owed or running.
+    /// The newest hooks: ended ones, then pending or running ones.
     #[serde(default)]
     pub hooks: Vec<HookRow>,
-    /// What was worth a warning, when the session was opened or of its agent.
+    /// Warnings from opening the session or from its agent.
     #[serde(default)]
     pub warnings: Vec<String>,
     pub resolution: Option<ResolutionRow>,
-    /// Why the operator or Provost ended it, in words.
+    /// Why the operator or Provost ended it, as text.
     pub reason: Option<String>,
     pub worktree: Option<WorktreeRow>,
     /// Milliseconds since the epoch.
     pub opened_at: i64,
-    /// Since when the state is what it is.
+    /// Since when it is in this state.
     pub since: i64,
-    /// When something was heard of the agent last: output, a message, its start. Only in the row of one live session.
+    /// Time of the agent's last activity: output, a message, its start. Only in the row of one live
+    /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_at: Option<i64>,
     pub sealed_at: Option<i64>,
@@ -114,16 +117,16 @@ pub struct ShortageRow {
     /// `threads`, `descriptors`, `memory`, `disk_space`, `inodes`, `writable_disk` or `directory`.
     pub resource: String,
     pub detail: String,
-    /// What waits for it; left out in a list of all shortages.
+    /// The work that waits for it; omitted in a list of all shortages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
     /// Since when, in milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<i64>,
-    /// How many tries met the shortage.
+    /// Number of attempts that met the shortage.
     #[serde(default)]
     pub tries: u32,
-    /// How many sessions, runs and tasks wait for it, in a list of all shortages.
+    /// Number of sessions, runs and teams that wait for it, in a list of all shortages.
     #[serde(default)]
     pub waiting: u32,
 }
@@ -141,29 +144,32 @@ pub struct ExitRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRow {
     pub command: String,
-    /// Who named it: `operator`, `configuration` or `agent`. A check of an agent alone proves nothing.
+    /// Who defined it: `operator`, `configuration` or `agent`. A check defined only by an agent
+    /// proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// `passed`, `failed`, `unfinished`, `owed`, or `not_run` where it no longer will be.
+    /// `passed`, `failed`, `unfinished`, `owed` (pending), or `not_run` if it will not run any
+    /// more.
     pub result: String,
     pub detail: Option<String>,
     pub tree: Option<String>,
     pub duration_ms: Option<u64>,
     pub output_digest: Option<String>,
-    /// Where the output is kept, relative to Provost's home.
+    /// The path of its output, relative to Provost's home.
     pub output: Option<String>,
     pub warm: Option<bool>,
-    /// A digest of the variables that it ran with, comparable within one home.
+    /// A digest of its environment variables, comparable within one home.
     pub environment: Option<String>,
-    /// Protected and trust-relevant files that the work changed: the check ran with the base's version of them.
+    /// Protected and trust-relevant files that the work changed: the check ran with the base's
+    /// version of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub base_files: Vec<String>,
-    /// The tree with those files, which the check ran on.
+    /// The tree with those files, on which the check ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_tree: Option<String>,
 }
 
-/// Something that the agent waits for a person to settle.
+/// A request that the user has to settle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestRow {
     pub id: String,
@@ -172,18 +178,18 @@ pub struct RequestRow {
     pub blocking: bool,
     pub title: String,
     pub questions: Vec<QuestionRow>,
-    /// What an approval is about.
+    /// The subject of an approval.
     #[serde(default)]
     pub subject: Option<SubjectRow>,
     pub asked_at: i64,
-    /// Commands that settle it: to answer or approve it, and to deny it where that can be; or the one that leads to the
-    /// screen where alone it can be settled.
+    /// Commands that settle it: to answer or approve it, and to deny it if possible; or the command
+    /// that leads to the only screen where it can be settled.
     #[serde(default)]
     pub commands: Vec<String>,
 }
 
 impl RequestRow {
-    /// Gives the command that answers or approves it, or leads to where that can be done.
+    /// Returns the command that answers or approves it, or that leads to where that is possible.
     pub fn answer_command(&self) -> String {
         if let Some(told) = self.commands.first() {
             return told.clone();
@@ -200,17 +206,17 @@ impl RequestRow {
         format!("{} {way}", self.settle("answer"))
     }
 
-    /// Says whether it can be refused as well: a question can only be answered, and so can what stands on a screen.
+    /// Whether it can be denied: a question can only be answered, and so can a dialog on a screen.
     pub fn can_be_denied(&self) -> bool {
         matches!(self.kind.as_str(), "approval" | "dialog") && self.commands.len() != 1
     }
 
-    /// Gives the command that refuses an approval or declines a dialog.
+    /// Returns the command that denies an approval or declines a dialog.
     pub fn deny_command(&self) -> String {
         self.settle("deny")
     }
 
-    /// Gives what a file of answers looks like, with a gap for each answer.
+    /// Returns the form of a file of answers, with a placeholder for each answer.
     pub fn answers_form(&self) -> String {
         let gap = |question: &QuestionRow| {
             (question.id.clone(), serde_json::json!({"answers": ["\u{2026}"]}))
@@ -226,7 +232,7 @@ impl RequestRow {
     }
 }
 
-/// What an approval is about, as far as the agent told.
+/// The subject of an approval, as far as the agent reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubjectRow {
     pub command: Option<String>,
@@ -235,12 +241,12 @@ pub struct SubjectRow {
     pub paths: Vec<String>,
     pub diff: Option<String>,
     pub network: Option<String>,
-    /// What of the terminal lets guess this; left out where the agent itself told it.
+    /// The terminal signal from which this was inferred; omitted if the agent itself reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guessed_by: Option<String>,
 }
 
-/// How much a session may use in all; null means no limit.
+/// The limits of a session; null means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BudgetRow {
     pub tokens: Option<u64>,
@@ -254,23 +260,23 @@ pub struct LimitedRow {
     pub detail: String,
 }
 
-/// One thing asked.
+/// One question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionRow {
     pub id: String,
     pub header: String,
     pub question: String,
     pub options: Vec<String>,
-    /// What each option means, in the same order, where the agent told.
+    /// The meaning of each option, in the same order, if the agent reported it.
     #[serde(default)]
     pub descriptions: Vec<String>,
-    /// Whether nothing but the options is taken.
+    /// Whether only the options are accepted.
     #[serde(default)]
     pub only_options: bool,
     pub secret: bool,
 }
 
-/// What was said of the work.
+/// A claim about the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimRow {
     pub claim: String,
@@ -279,7 +285,7 @@ pub struct ClaimRow {
     pub at: i64,
 }
 
-/// How far the work is, and who says so.
+/// The progress of the work, and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressRow {
     pub done: u64,
@@ -294,7 +300,7 @@ pub struct UsageRow {
     pub output: u64,
 }
 
-/// How full the context of the agent's model is, in tokens.
+/// How full the model's context is, in tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextRow {
     pub used: u64,
@@ -305,11 +311,12 @@ pub struct ContextRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupRow {
     pub command: String,
-    /// `owed` until it has ended, then `ok` or `failed`; `not_run` where it no longer will be.
+    /// `owed` (pending) until it has ended, then `ok` or `failed`; `not_run` if it will not run any
+    /// more.
     pub result: String,
     /// Why it failed.
     pub detail: Option<String>,
-    /// Where its output is kept, relative to Provost's home.
+    /// The path of its output, relative to Provost's home.
     pub output: String,
 }
 
@@ -317,23 +324,23 @@ pub struct SetupRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LaunchRow {
     pub id: String,
-    /// owed, running, ended, unobserved or failed.
+    /// owed (pending), running, ended, unobserved or failed.
     pub phase: String,
     pub pid: Option<i32>,
     pub attempt: u32,
-    /// How far a stop has gone: interrupt, terminate, kill, given_up.
+    /// The last step of a stop: interrupt, terminate, kill, given_up.
     pub stop: Option<String>,
     pub leftovers: Option<u32>,
 }
 
 impl LaunchRow {
-    /// Says whether its process may be running.
+    /// Whether its process may be running.
     pub fn lives(&self) -> bool {
         matches!(self.phase.as_str(), "owed" | "running")
     }
 }
 
-/// Something said to the agent.
+/// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageRow {
     pub key: String,
@@ -343,7 +350,7 @@ pub struct MessageRow {
     pub reason: Option<String>,
 }
 
-/// A branch, a pull request or an artifact that was told.
+/// A reported branch, pull request or artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactRow {
     pub fact: String,
@@ -351,22 +358,22 @@ pub struct FactRow {
     pub at: i64,
 }
 
-/// A command that was run because of an event.
+/// A command that ran on an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HookRow {
-    /// What it is named for: session.completed, say.
+    /// The event, for example session.completed.
     pub event: String,
-    /// Counts the occasions of the event in this session.
+    /// Counts the occurrences of the event in this session.
     pub occasion: u32,
     pub command: String,
-    /// owed, ok, failed, or uncertain where nobody saw how it ended.
+    /// owed (pending), ok, failed, or uncertain if its end was not observed.
     pub result: String,
     pub detail: Option<String>,
-    /// Where its output is kept, relative to Provost's home.
+    /// The path of its output, relative to Provost's home.
     pub output: Option<String>,
 }
 
-/// What the operator decided.
+/// The operator's decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResolutionRow {
     pub state: String,
@@ -374,7 +381,7 @@ pub struct ResolutionRow {
     pub at: i64,
 }
 
-/// Where the agent works, if Provost made the place.
+/// The agent's worktree, if Provost created it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorktreeRow {
     pub path: String,
@@ -382,7 +389,7 @@ pub struct WorktreeRow {
     pub removed: bool,
 }
 
-/// One fact behind a state: what it says, who said it and when.
+/// One fact behind a state: its value, source and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyFact {
     pub fact: String,
@@ -398,8 +405,8 @@ pub struct WhyReply {
     pub ok: bool,
     pub session: SessionRow,
     pub facts: Vec<WhyFact>,
-    /// The rule that decided, in words.
+    /// The rule that determined the state, as text.
     pub rule: String,
-    /// What time alone will change, and in how many milliseconds.
+    /// The next change by time alone, and in how many milliseconds.
     pub next_deadline: Option<String>,
 }

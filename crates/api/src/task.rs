@@ -1,4 +1,4 @@
-//! A task that stands alone, as it is shown.
+//! The representation of a team.
 
 use std::collections::BTreeMap;
 
@@ -6,53 +6,55 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Opens a task. `spec` is the domain's own form, resolved by the command line.
+/// Opens a team. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenTaskRequest {
-    /// The task's id: a UUID of version 7 that the caller minted.
+    /// The team's id: a UUID of version 7 that the caller created.
     pub id: String,
     pub spec: Value,
 }
 
-/// Asks something of a task. `command` is the domain's own form.
+/// A command to a team. `command` is the domain's own form.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TaskRequest {
     pub command: Value,
-    /// The member that the caller acts as. An agent is who its process says, whatever stands here.
+    /// The member as which the caller acts. An agent is identified by its process, whatever is
+    /// given here.
     #[serde(default, rename = "as")]
     pub by: Option<String>,
-    /// The launch that asks, with its token, where its process does not tell.
+    /// The calling launch and its token, if its process does not identify it.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
     pub token: Option<String>,
 }
 
-/// Opens a task with all who work on it. `pairing` is the engine's own form, resolved by the command line.
+/// Opens a team with all its members. `pairing` is the engine's own form, resolved by the command
+/// line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PairRequest {
-    /// The task's id: a UUID of version 7 that the caller minted.
+    /// The team's id: a UUID of version 7 that the caller created.
     pub id: String,
     pub pairing: Value,
 }
 
-/// Asks for the next message of a member.
+/// Requests the next message of a member.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NextRequest {
-    /// The member; the operator's own messages if none is named.
+    /// The member; the operator's own messages by default.
     #[serde(default, rename = "as")]
     pub by: Option<String>,
     /// How long to wait for one, in milliseconds.
     #[serde(default)]
     pub wait_ms: u64,
-    /// The launch that asks, with its token, where its process does not tell.
+    /// The calling launch and its token, if its process does not identify it.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
     pub token: Option<String>,
 }
 
-/// What is true about a task that stands alone.
+/// The state of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StandingTaskRow {
     pub id: String,
@@ -61,24 +63,24 @@ pub struct StandingTaskRow {
     pub summary: Option<String>,
     pub project: Option<String>,
     pub cwd: String,
-    /// The commands that have to pass on the tree that is finished.
+    /// The commands that have to pass on the finished tree.
     #[serde(default)]
     pub checks: Vec<String>,
     /// open, active, paused, done, failed or cancelled.
     pub state: String,
     pub terminal: bool,
-    /// Why it is what it is, in words.
+    /// Why it is in this state, as text.
     pub because: Option<String>,
     pub since: i64,
     pub opened_at: i64,
     pub members: Vec<MemberRow>,
-    /// How many of the messages that are remembered stand how.
+    /// Number of stored messages, by status.
     pub messages: BTreeMap<String, usize>,
-    /// How many messages the operator has not handled yet.
+    /// Number of messages that the operator has not handled yet.
     #[serde(default)]
     pub for_operator: usize,
     pub criteria: Vec<CriterionRow>,
-    /// Commands that members wrote and Provost runs only once the operator agreed to them.
+    /// Commands that members wrote and that Provost runs only with the operator's consent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits_consent: Vec<String>,
     #[serde(rename = "loop")]
@@ -90,17 +92,17 @@ pub struct StandingTaskRow {
     /// The configuration, in the domain's own form.
     #[serde(default)]
     pub config: Value,
-    /// The moves that were recorded last.
+    /// The last recorded moves.
     #[serde(default)]
     pub moves: Vec<MoveRow>,
-    /// What keeps the task from being called complete.
+    /// What prevents the team from finishing.
     pub blockers: Vec<BlockerRow>,
-    /// What the operator let pass when it was finished.
+    /// Blockers that the operator waived when it was finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<BlockerRow>,
-    /// Whether its last audit runs.
+    /// Whether its final audit is running.
     pub being_audited: bool,
-    /// The work that its last audit was of.
+    /// The work that its last audit examined.
     #[serde(default)]
     pub audited: Option<AuditedWorkRow>,
     /// The rules that manage it, by their name in the configuration.
@@ -108,7 +110,8 @@ pub struct StandingTaskRow {
     pub policy: Option<String>,
 }
 
-/// Which task it is and how it stands: what goes with the change of a message, of which there may be thousands.
+/// The identity and status of a team, sent with each change of a message, of which there may be
+/// thousands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskHeadRow {
     pub id: String,
@@ -118,16 +121,16 @@ pub struct TaskHeadRow {
     pub terminal: bool,
 }
 
-/// The work that was audited.
+/// The audited work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditedWorkRow {
-    /// Whose work it is.
+    /// The member whose work it is.
     pub worker: String,
-    /// The git tree that the checks ran on.
+    /// The git tree on which the checks ran.
     pub tree: String,
 }
 
-/// What a manager recorded to do.
+/// A manager's recorded decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MoveRow {
     /// wait, nudge, interrupt, escalate, stop or inspect.
@@ -135,11 +138,11 @@ pub struct MoveRow {
     pub because: String,
     pub by: String,
     pub at: i64,
-    /// Whether something was done under it.
+    /// Whether an action followed it.
     pub used: bool,
 }
 
-/// Somebody who works on a task.
+/// A member of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberRow {
     pub name: String,
@@ -151,44 +154,45 @@ pub struct MemberRow {
     /// Whether it left.
     pub left: bool,
     pub acknowledged_revision: Option<u32>,
-    /// When it asked for a message last, as far as the daemon that runs knows.
+    /// When it last requested a message, as far as the running daemon knows.
     #[serde(default)]
     pub polled_at: Option<i64>,
-    /// The state of its session, where one task is shown as it stands.
+    /// The state of its session, if a single team is shown.
     #[serde(default)]
     pub state: Option<String>,
-    /// Why its session is in that state, where there is a reason to be told.
+    /// Why its session is in that state, if there is a notable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// The branch that its session works on, where one task is shown as it stands.
+    /// The branch of its session, if a single team is shown.
     #[serde(default)]
     pub branch: Option<String>,
     pub communication: CommunicationRow,
 }
 
-/// How a session or a member gets what is sent to it.
+/// How a session or a member receives messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicationRow {
-    /// What it is spoken to by: app_server, json_lines, terminal, pane, pipe, once, watched; pull for a member that is
-    /// opened elsewhere.
+    /// The channel: app_server, json_lines, terminal, pane, pipe, once, watched; pull for a member
+    /// that runs elsewhere.
     pub kind: String,
     /// turns, typed, written, asks or nothing.
     pub receive: String,
-    /// Whether Provost brings it there.
+    /// Whether Provost delivers messages.
     pub can_push: bool,
-    /// Whether somebody else has to wake it.
+    /// Whether something else has to wake it.
     pub needs_wake: bool,
-    /// The command by which it gets its next message; null where that is brought to it, or nothing is.
+    /// The command that fetches its next message; null if messages are delivered, or there are
+    /// none.
     pub receive_command: Option<String>,
-    /// How it acts on its task: tools or commands. Only of members.
+    /// How it acts on its team: tools or commands. Only for members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts: Option<String>,
-    /// What is to be known besides.
+    /// A further note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Something that must hold before the task is done.
+/// A condition that must hold before the team is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CriterionRow {
     pub no: u32,
@@ -204,31 +208,31 @@ pub struct CriterionRow {
     pub check: Option<String>,
     /// What satisfied it: verified or asserted.
     pub receipt: Option<String>,
-    /// The words, or the end of the check.
+    /// The text, or the end of the check.
     pub evidence: Option<String>,
-    /// Whether its check is owed or runs.
+    /// Whether its check is pending or running.
     #[serde(default)]
     pub being_checked: bool,
-    /// Its check as it was run last, if that did not pass.
+    /// The last run of its check, if that failed.
     #[serde(default)]
     pub failed: Option<FailedCheckRow>,
 }
 
-/// A check that did not pass.
+/// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedCheckRow {
     pub command: String,
-    /// How it ended, in words.
+    /// How it ended, as text.
     pub end: String,
-    /// Whose work was checked.
+    /// The member whose work was checked.
     pub worker: String,
-    /// The git tree that it ran on; empty if there was none.
+    /// The git tree on which it ran; empty if there was none.
     pub tree: String,
-    /// Where its output is kept, relative to Provost's home.
+    /// The path of its output, relative to Provost's home.
     pub output: String,
 }
 
-/// Criteria that a text gave.
+/// Criteria drafted from a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DraftRow {
     /// user, manager, worker or audit.
@@ -236,13 +240,13 @@ pub struct DraftRow {
     pub rationale: String,
     pub proposed: Vec<DraftedRow>,
     pub left_out: Vec<LeftOutRow>,
-    /// How many more were left out than are listed.
+    /// Number of further items that were left out and are not listed.
     pub more_left_out: usize,
     /// Whether nothing was proposed.
     pub dry_run: bool,
 }
 
-/// A criterion that was drafted.
+/// A drafted criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DraftedRow {
     /// null if it was not proposed.
@@ -250,7 +254,7 @@ pub struct DraftedRow {
     pub text: String,
 }
 
-/// An item that is no criterion.
+/// An item that is not a criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOutRow {
     pub text: String,
@@ -258,7 +262,7 @@ pub struct LeftOutRow {
     pub why: String,
 }
 
-/// A loop as it stands.
+/// The state of a loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopRow {
     pub template: String,
@@ -266,55 +270,56 @@ pub struct LoopRow {
     pub max: u32,
     /// keep, compact or new_thread.
     pub cleanup: String,
-    /// What each iteration has to show.
+    /// The required evidence of each iteration.
     pub evidence: Vec<String>,
     pub shown: Vec<String>,
-    /// What of it Provost saw itself, by its name, in words: the end of a check, or what of two pictures differs.
+    /// The evidence that Provost itself verified, by name, as text: the end of a check, or the
+    /// difference of two pictures.
     #[serde(default)]
     pub verified: BTreeMap<String, String>,
-    /// What of it is somebody's word, by its name.
+    /// The evidence that a member asserted, by name.
     #[serde(default)]
     pub asserted: BTreeMap<String, AssertedRow>,
     pub missing: Vec<String>,
-    /// After so many iterations that changed nothing the loop is stopped; null if it is not.
+    /// The loop stops after this many iterations without a change; null means never.
     #[serde(default)]
     pub plateau: Option<u32>,
-    /// How many tokens its workers may use; null if there is no bound.
+    /// Maximum number of tokens of its workers; null means no limit.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// How many they used, where one task is shown as it stands and a worker has a session.
+    /// The tokens used, if a single team is shown and a worker has a session.
     #[serde(default)]
     pub tokens_used: Option<u64>,
-    /// How many messages of the task are stored and not yet taken.
+    /// Number of stored messages of the team that were not accepted yet.
     #[serde(default)]
     pub backlog: usize,
-    /// Of what the check is owed or runs.
+    /// The evidence whose check is pending or running.
     #[serde(default)]
     pub being_checked: Vec<String>,
-    /// The checks of this iteration that did not pass when they were run last, by the name of the evidence.
+    /// The checks of this iteration that failed in their last run, by the name of the evidence.
     #[serde(default)]
     pub failed: BTreeMap<String, FailedCheckRow>,
-    /// The message that asks for the next iteration and was not accepted yet.
+    /// The message that requests the next iteration and was not accepted yet.
     pub asked: Option<u32>,
     pub advances: Vec<AdvanceRow>,
     pub refusals: u32,
     pub last_refusal: Option<String>,
     /// Why it ended: finished, stopped, plateau or budget.
     pub ended: Option<String>,
-    /// What to do next, in words.
+    /// The recommended next step, as text.
     pub recommendation: String,
     pub tools: Vec<String>,
 }
 
-/// Evidence that is somebody's word.
+/// Asserted evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AssertedRow {
-    /// Who says it.
+    /// The member that asserted it.
     pub by: String,
     pub text: String,
 }
 
-/// An iteration that began.
+/// An iteration that started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdvanceRow {
     pub to: u32,
@@ -323,34 +328,34 @@ pub struct AdvanceRow {
     pub at: i64,
 }
 
-/// Something that keeps a task from being finished.
+/// Something that prevents a team from finishing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockerRow {
-    /// The name by which programs know it.
+    /// The code for programs.
     pub code: String,
     pub text: String,
-    /// The end of what a check printed that does not pass.
+    /// The end of the output of a failed check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<String>,
-    /// The command that helps, as it works in an empty environment.
+    /// The command that helps, in a form that works with an empty environment.
     #[serde(default)]
     pub next: Option<String>,
-    /// The same for a person who has Provost on its path.
+    /// The same for a user with Provost on the path.
     #[serde(default)]
     pub hint: Option<String>,
 }
 
-/// A message as whoever takes it gets it.
+/// A message as its consumer receives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ItemRow {
     pub task: String,
     pub no: u32,
-    /// Counts the offers: accepting and acknowledging name it.
+    /// Counts the offers; accepting and acknowledging require it.
     pub lease: u32,
-    /// Until when it may be accepted; null when it was.
+    /// Until when it may be accepted; null once it was.
     #[serde(default)]
     pub offer_until: Option<i64>,
-    /// Until when it may be acknowledged, from when it was accepted; null before.
+    /// Until when it may be acknowledged, once it was accepted; null before.
     pub lease_until: Option<i64>,
     pub kind: String,
     pub key: String,
@@ -360,21 +365,21 @@ pub struct ItemRow {
     /// instructs or claims.
     pub trust: String,
     pub redelivered: bool,
-    /// The text as it was written.
+    /// The text as written.
     pub text: String,
-    /// The same with who wrote it, for an agent to read.
+    /// The same with its sender, for an agent to read.
     pub envelope: String,
-    /// The terms of the loop, if the message begins an iteration of it.
+    /// The terms of the loop, if the message starts an iteration of it.
     #[serde(rename = "loop")]
     pub looped: Option<ContinuationRow>,
-    /// What comes first, as long as the message is only offered; null when it was accepted.
+    /// The first command, as long as the message is only offered; null once it was accepted.
     #[serde(default)]
     pub accept_command: Option<String>,
-    /// What says that it is handled, once it was accepted.
+    /// The command that acknowledges it, once it was accepted.
     pub acknowledge_command: String,
 }
 
-/// What comes with the beginning of an iteration.
+/// The terms of a new iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContinuationRow {
     pub template: String,
@@ -386,7 +391,7 @@ pub struct ContinuationRow {
     pub tools: Vec<String>,
 }
 
-/// A message as the task's lists show it.
+/// A message in the team's lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskMessageRow {
     pub no: u32,
@@ -395,7 +400,7 @@ pub struct TaskMessageRow {
     pub from: String,
     pub to: String,
     pub kind: String,
-    /// The way by which it came: command line, tool or rule.
+    /// The channel: command line, tool or rule.
     #[serde(default)]
     pub channel: String,
     /// instructs or claims.
@@ -404,10 +409,10 @@ pub struct TaskMessageRow {
     /// low, normal or high.
     #[serde(default)]
     pub priority: String,
-    /// When it expires if nobody has taken it; null if it does not.
+    /// When it expires if it is not accepted; null if it does not.
     #[serde(default)]
     pub expires_at: Option<i64>,
-    /// The iteration that it begins, if it begins one.
+    /// The iteration that it starts, if any.
     #[serde(default)]
     pub iteration: Option<u32>,
     /// stored, offered, accepted, acknowledged, expired, cancelled or dead.

@@ -34,7 +34,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     let mut ours = Ours::open(&dir.path().join("ours"))?;
     let mut bare = Bare::open(&dir.path().join("bare.db"), PER_BATCH)?;
     let mut alone = Bare::open(&dir.path().join("alone.db"), 1)?;
-    // Until the write-ahead log has its size, each commit also makes the file grow: not what goes on later.
+    // Until the write-ahead log reaches its size, each commit also grows the file. Later commits do not.
     ours.write(WARM_UP)?;
     bare.write(WARM_UP)?;
     alone.write(WARM_UP)?;
@@ -74,7 +74,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What an event of a working session looks like.
+/// Returns the data of a typical event of a working session.
 fn data(n: usize) -> String {
     format!(
         "{{\"launch\":\"01a1e11b-6740-77d8-9cf8-3d2e564f1fb3.l{n}\",\"kind\":\"working\",\"source\":\"agent\",\"text\":\"{}\",\"standing\":\"applied\",\"cursor\":null}}",
@@ -103,7 +103,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Events per second.
+    /// Returns the events written per second.
     pub(crate) fn rate(&mut self) -> Result<f64> {
         let (done, took) = time(|| self.write(BATCHES));
         done?;
@@ -131,7 +131,7 @@ fn write(n: usize, version: u64) -> Result<StreamWrite> {
     })
 }
 
-/// A bare loop that writes the same rows, so many per transaction.
+/// A bare loop that writes the same rows, `per_batch` in each transaction.
 struct Bare {
     connection: rusqlite::Connection,
     per_batch: usize,
@@ -165,7 +165,7 @@ impl Bare {
         Ok(())
     }
 
-    /// Events per second.
+    /// Returns the events written per second.
     fn rate(&mut self) -> Result<f64> {
         let batches = if self.per_batch == 1 { BATCHES * 4 } else { BATCHES };
         let (done, took) = time(|| self.write(batches));
@@ -174,7 +174,7 @@ impl Bare {
     }
 }
 
-/// Reports per second through the whole engine, with many writers that each wait for durability.
+/// Returns the reports per second through the whole engine, with many writers that each wait for durability.
 fn engine_writers(home: &Path) -> Result<f64> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -215,7 +215,7 @@ async fn write_reports(handle: &Handle) -> Result<f64> {
     Ok((WRITERS * REPORTS) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Lets every session report so many times, each report waiting until it is durable.
+/// Sends `count` reports from every session. Each report waits until it is durable.
 async fn report(handle: &Handle, sessions: &[SessionId], count: usize) -> Result<()> {
     let mut tasks = tokio::task::JoinSet::new();
     for &id in sessions {
@@ -261,7 +261,7 @@ fn world(places: &Home) -> Result<World> {
     })
 }
 
-/// The number of events in a ledger, for other benchmarks to check themselves by.
+/// Returns the number of events in a ledger, for the self-checks of other benchmarks.
 pub(crate) fn events(ledger: &dyn ReadLedger) -> Result<u64> {
     Ok(ledger.last_seq()?)
 }

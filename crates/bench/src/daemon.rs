@@ -1,4 +1,4 @@
-//! A real daemon in a home of its own, and its figures as the kernel tells them.
+//! A real daemon in its own home directory, and its resource usage as the kernel reports it.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,22 +11,22 @@ use provost_api::{Client, DaemonInfo};
 use provost_holder::tree::{self, Traces};
 use serde_json::{Value, json};
 
-/// A tick of the processor's clock, as Linux tells it to programs.
+/// The length of a processor clock tick as Linux exposes it to programs, in milliseconds.
 pub(crate) const TICK_MS: f64 = 10.0;
 
-/// Gives the release binary that is measured.
+/// Returns the path of the release binary under test.
 #[expect(clippy::disallowed_methods, reason = "xtask names the binary, read once")]
 pub(crate) fn provost_bin() -> Result<PathBuf> {
     std::env::var("PROVOST_BIN").map(PathBuf::from).context("run this through `cargo xtask bench`")
 }
 
-/// A home with a daemon, ended when dropped.
+/// A home directory with a daemon. Dropping it stops the daemon.
 pub(crate) struct Daemon {
     dir: tempfile::TempDir,
 }
 
 impl Daemon {
-    /// A home whose ledger may be filled before the daemon starts.
+    /// Creates a home whose ledger can be filled before the daemon starts.
     pub(crate) fn home() -> Result<Daemon> {
         Ok(Daemon { dir: tempfile::Builder::new().prefix("pb").tempdir()? })
     }
@@ -61,18 +61,18 @@ impl Daemon {
         Ok(self.client().get::<DaemonInfo>("/v1/daemon")?.pid)
     }
 
-    /// Opens a session over the socket and gives its id.
+    /// Opens a session over the socket and returns its id.
     pub(crate) fn open(&self, spec: &provost_core::session::Spec, key: &str) -> Result<String> {
         let reply: Value = self.client().post("/v1/sessions", &json!({"spec": spec}), key)?;
-        reply["id"].as_str().map(str::to_owned).context("an id")
+        reply["id"].as_str().map(str::to_owned).context("the reply has no session id")
     }
 
-    /// Opens so many sessions that do nothing, and waits until all run.
+    /// Opens `count` sessions that do nothing, and waits until all of them run.
     pub(crate) fn idle_sessions(&self, count: usize) -> Result<()> {
         self.idle_sessions_more(0, count)
     }
 
-    /// Opens so many more than there are.
+    /// Opens `more` sessions on top of the `have` existing ones.
     pub(crate) fn idle_sessions_more(&self, have: usize, more: usize) -> Result<()> {
         let count = have + more;
         for n in have..count {
@@ -80,7 +80,7 @@ impl Daemon {
         }
         loop {
             let all: Value = self.client().get("/v1/sessions")?;
-            let rows = all["sessions"].as_array().context("rows")?;
+            let rows = all["sessions"].as_array().context("the reply has no sessions")?;
             let running =
                 rows.iter().filter(|row| row["launches"][0]["phase"] == "running").count();
             if running >= count {
@@ -97,17 +97,17 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // A benchmark that failed may have no daemon; what is left is ended all the same.
+        // A failed benchmark may have no daemon; the remaining processes are stopped anyway.
         self.run(&["daemon", "stop"]).ok();
         end_holders(&self.path()).ok();
     }
 }
 
-/// Ends the holders of a home and all that they hold.
+/// Stops the holders of a home and every process under them.
 pub(crate) fn end_holders(home: &Path) -> Result<()> {
     for entry in std::fs::read_dir(home.join("launches"))? {
         let dir = entry?.path();
-        // Holders take orders only from the daemon, which may be gone.
+        // Holders obey only the daemon, which may have exited.
         if let provost_holder::Looked::Alive { held } = provost_holder::look(&dir)? {
             let traces = Traces {
                 holder: Some(held.holder),
@@ -130,7 +130,7 @@ fn holders(home: &Path) -> Result<Vec<u32>> {
     Ok(all)
 }
 
-/// Memory of a process that nobody shares, in KiB: what it wrote, and what it alone has mapped.
+/// Returns the unshared memory of a process in KiB: dirty pages, and clean pages that only it has mapped.
 pub(crate) fn private_kib(pid: u32) -> Result<(f64, f64)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let field = |name: &str| -> f64 {
@@ -143,18 +143,21 @@ pub(crate) fn private_kib(pid: u32) -> Result<(f64, f64)> {
     Ok((field("Private_Dirty:"), field("Private_Clean:")))
 }
 
-/// The kernel tells in hundredths of a second what a process took with all the threads that it ever had, and
-/// exactly what its present ones took: the former counts for much, the latter for little.
+/// Returns the processor time a process has used, in milliseconds.
+///
+/// The kernel counts all threads, past and present, in ticks of 10 ms, and the present threads exactly. The larger
+/// of the two figures is the better one: ticks for long times, the exact figure for short ones.
 pub(crate) fn processor_ms(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let (_, rest) = stat.rsplit_once(')').context("a stat line")?;
+    let (_, rest) = stat.rsplit_once(')').context("malformed stat line")?;
     // After the name: the state is field 3, user and system time are fields 14 and 15.
     let ticks =
         rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
     let mut nanoseconds = 0.0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let told = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-        nanoseconds += told.split(' ').next().context("a figure")?.parse::<f64>()?;
+        nanoseconds +=
+            told.split(' ').next().context("malformed schedstat line")?.parse::<f64>()?;
     }
     Ok(f64::max(ticks.sum::<f64>() * TICK_MS, nanoseconds / 1e6))
 }

@@ -1,4 +1,4 @@
-//! Messages of tasks: from being sent to whoever waits for them, and how many can be sent at once.
+//! Team messages: latency from sending to a waiting receiver, and throughput of concurrent senders.
 
 mod fill;
 mod look;
@@ -33,16 +33,17 @@ use crate::{
 pub(crate) use look::run as look;
 use senders::{Sender, Senders, request};
 
-/// How many wait at the same time.
+/// The number of receivers that wait at the same time.
 const WAITING: usize = 100;
 const SENT: usize = 400;
 
-/// How many send at the same time, and how much each in a round. Every round has tasks of its own, so that all are alike.
+/// The number of concurrent senders, and messages of each per round. Every round uses new teams, so that all rounds
+/// are alike.
 const SENDERS: usize = 32;
 const EACH: usize = 100;
 const ROUNDS: usize = 15;
 
-/// From a message being sent to whoever waits for it having it, among a hundred who wait.
+/// Measures the latency from sending a message to its waiting receiver, among a hundred waiting receivers.
 pub(crate) fn wait(table: &mut Table) -> Result<()> {
     let daemon = Daemon::home()?;
     daemon.start()?;
@@ -73,8 +74,8 @@ pub(crate) fn wait(table: &mut Table) -> Result<()> {
             let request = request(&post(turn));
             let begun = now();
             client.post(&tasks[n], &request)?;
-            let (who, at) = taken.recv().context("somebody who waits was not served")?;
-            ensure!(who == n, "a message for {n} came to {who}");
+            let (who, at) = taken.recv().context("a waiting receiver got no message")?;
+            ensure!(who == n, "a message for {n} reached {who}");
             delays.add_ms(at.duration_since(begun));
         }
         let from = delays.spread(" ms");
@@ -85,8 +86,9 @@ pub(crate) fn wait(table: &mut Table) -> Result<()> {
     })
 }
 
-/// Durable messages by many senders over the socket, against the ledger alone: with as many writers who each wait for their
-/// commit, with nobody to wait for, and with events that have nothing beside them.
+/// Measures durable messages by many senders over the socket against the ledger alone: with as many writers that
+/// each wait for their commit, with prepared batches and no waiting, and with events without projection or search
+/// terms.
 pub(crate) fn enqueue(table: &mut Table) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut bare = Ours::open(&dir.path().join("bare"))?;
@@ -130,10 +132,10 @@ pub(crate) fn enqueue(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// The same messages of the same tasks, decided beforehand: only their commits are measured.
+/// The same messages of the same teams, decided in advance, so that only their commits are measured.
 struct Same {
     board: Board,
-    /// Where they are committed while they are decided.
+    /// Receives the commits made while deciding.
     decided: MemLedger,
     ledger: SqliteLedger,
     tasks: Vec<StandingId>,
@@ -146,7 +148,7 @@ impl Same {
         Ok(Same { board, decided, ledger: crate::fill::open(dir)?, tasks: Vec::new(), sent: 0 })
     }
 
-    /// Opens the tasks of a round.
+    /// Opens the teams of a round.
     fn begin(&mut self, round: usize) -> Result<()> {
         self.tasks = of_round(round).map(|n| StandingId(task_id(n))).collect();
         let batch = self.decide(|turn, id, n| {
@@ -158,27 +160,27 @@ impl Same {
         Ok(())
     }
 
-    /// Does something to each task, and gives what has to be written for it.
+    /// Applies a change to each team and returns the writes it needs.
     fn decide(
         &mut self,
         change: impl Fn(&mut Turn<'_>, StandingId, usize) -> bool,
     ) -> Result<Batch> {
         let mut turn = self.board.begin(Moment { wall_ms: 0, mono_ms: self.sent as u64 });
         for (n, id) in self.tasks.iter().enumerate() {
-            ensure!(change(&mut turn, *id, n), "the task {n} refuses");
+            ensure!(change(&mut turn, *id, n), "team {n} rejected the change");
         }
-        let (batch, staged) = turn.stage().context("there is something to write")?;
+        let (batch, staged) = turn.stage().context("nothing to write")?;
         self.board.commit(staged, &self.decided.append(batch.clone())?);
         Ok(batch)
     }
 
-    /// Gives what has to be written for the next messages, one for each task in a batch.
+    /// Returns the writes for the next messages, one per team in a batch.
     fn next(&mut self) -> Result<Vec<Batch>> {
         let mut batches = Vec::new();
         for _ in 0..EACH {
             let command = Command::Post(Box::new(message(self.sent)));
             batches.push(self.decide(|turn, id, _| {
-                let done = turn.command_task(id, (&Actor::Operator, &command), "operator");
+                let done = turn.command_task(id, &Actor::Operator, &command, "operator");
                 done.is_some_and(|done| done.is_ok())
             })?);
             self.sent += 1;
@@ -186,7 +188,7 @@ impl Same {
         Ok(batches)
     }
 
-    /// Messages per second where one for each task is always there.
+    /// Returns messages per second when a message of every team is always ready.
     fn rate_of_packed(&mut self) -> Result<f64> {
         let batches = self.next()?;
         let (done, took) =
@@ -195,7 +197,7 @@ impl Same {
         Ok((SENDERS * EACH) as f64 / took.as_secs_f64())
     }
 
-    /// Messages per second where each task has a writer, who writes the next when the last is durable.
+    /// Returns messages per second when each team has a writer that waits for durability between messages.
     fn rate_of_waiting(&mut self) -> Result<f64> {
         let batches = self.next()?;
         let at = batches[0].at;
@@ -225,7 +227,7 @@ impl Same {
                         std::iter::once(first).chain(waiting.try_iter()).unzip();
                     self.ledger.append(Batch { at, writes, idempotency: Vec::new() })?;
                     for durable in who {
-                        durable.send(()).context("a writer is gone")?;
+                        durable.send(()).context("a writer exited")?;
                     }
                 }
                 Ok(())
@@ -236,12 +238,12 @@ impl Same {
     }
 }
 
-/// Numbers the tasks of a round.
+/// Returns the numbers of the teams of a round.
 fn of_round(round: usize) -> std::ops::Range<usize> {
     round * SENDERS..(round + 1) * SENDERS
 }
 
-/// Opens a task with one worker who asks for its messages.
+/// Opens a team with one worker that pulls its messages.
 fn open(daemon: &Daemon, n: usize) -> Result<String> {
     let id = task_id(n).to_string();
     let (name, labels) = ("hand".to_owned(), Labels::default());

@@ -1,4 +1,4 @@
-//! From an agent's exit to a waiting `events -f`, against a bare pipe that sees the same exit.
+//! Delay from an agent's exit to a waiting `events -f`, against a bare pipe that sees the same exit.
 
 use std::{
     fs::{File, OpenOptions},
@@ -28,7 +28,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     daemon.idle_sessions(LIVE)?;
     let mut follower =
         daemon.command(&["events", "-f", "--json"])?.stdout(Stdio::piped()).spawn()?;
-    let events = follower.stdout.take().context("a pipe")?;
+    let events = follower.stdout.take().context("stdout is not a pipe")?;
     let (sender, seen) = mpsc::channel::<(String, Instant)>();
     let reader = std::thread::spawn(move || {
         for line in BufReader::new(events).lines().map_while(Result::ok) {
@@ -48,7 +48,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     }
     follower.kill()?;
     follower.wait()?;
-    reader.join().ok().context("the reader ends")?;
+    reader.join().ok().context("the reader panicked")?;
     table.row(
         "exit → `events -f` after a bare pipe saw it, p95, 100 live sessions",
         delays.quantile(0.95),
@@ -59,7 +59,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// One session that exits when told, watched by both.
+/// Runs one session that exits on a trigger, watched by both.
 fn one_exit(
     daemon: &Daemon,
     place: &Path,
@@ -81,7 +81,7 @@ fn one_exit(
     pipe.read_to_end(&mut rest)?;
     let bare = now();
     loop {
-        let (session, at) = seen.recv().context("the event stream goes on")?;
+        let (session, at) = seen.recv().context("the event stream ended")?;
         if session.contains(&id) {
             return Ok(at.saturating_duration_since(bare));
         }

@@ -1,4 +1,4 @@
-//! Fills a ledger with sessions that lived and ended, as the engine would have written them.
+//! Fills a ledger with completed sessions, as the engine would have written them.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -17,7 +17,7 @@ use provost_core::{
 use provost_engine::{board::Board, stream};
 use provost_ledger::{Durability, Ledger, OpenOptions, SqliteLedger};
 
-/// How many sessions are written in one batch.
+/// The number of sessions written in one batch.
 const BATCH: u64 = 500;
 
 pub(crate) fn open(dir: &Path) -> Result<SqliteLedger> {
@@ -26,7 +26,7 @@ pub(crate) fn open(dir: &Path) -> Result<SqliteLedger> {
     SqliteLedger::open(dir, &options).context("open the ledger")
 }
 
-/// Writes so many ended sessions.
+/// Writes `count` ended sessions.
 pub(crate) fn ended_sessions(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
     let mut board = Board::default();
     let mut done = 0;
@@ -45,7 +45,7 @@ pub(crate) fn ended_sessions(ledger: &mut SqliteLedger, count: u64) -> Result<()
         }
         done += batch;
     }
-    anyhow::ensure!(board.is_empty(), "every session is closed");
+    anyhow::ensure!(board.is_empty(), "some sessions are still open");
     Ok(())
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn spec(n: u64) -> Spec {
     }
 }
 
-/// A run with a plan, of which only the rules are measured.
+/// The spec of a run with a plan, used to measure the decision rules only.
 pub(crate) fn run_spec(planning: Planning) -> RunSpec {
     let Spec { agent, bounds, .. } = spec(0);
     let text = |text: &str| text.to_owned();

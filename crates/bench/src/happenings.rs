@@ -1,4 +1,4 @@
-//! What happens in a daemon, as its stream of events tells it.
+//! A follower of the daemon's event stream.
 
 use std::{
     collections::BTreeSet,
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::{daemon::Daemon, timing::now};
 
-/// How long what is waited for may take.
+/// Time limit for an awaited event.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The daemon's stream of events.
+/// The daemon's event stream.
 pub(crate) struct Happenings {
     stream: StreamReply,
     since: Instant,
 }
 
-/// Something that happened, and when it was heard of.
+/// An event and the time it was received.
 pub(crate) struct Happening {
     pub(crate) kind: String,
     pub(crate) session: String,
@@ -28,10 +28,10 @@ pub(crate) struct Happening {
 }
 
 impl Happenings {
-    /// Begins to follow what happens from now on. To ask again and again would take what is measured.
+    /// Follows the event stream from now on. Polling instead would disturb the measurement.
     pub(crate) fn from_now(daemon: &Daemon) -> Result<Happenings> {
         let last: Value = daemon.client().get("/v1/events?limit=100000")?;
-        let last = last["last"].as_u64().context("a sequence number")?;
+        let last = last["last"].as_u64().context("the reply has no sequence number")?;
         let stream = daemon.client().stream("/v1/events?follow=1", Some(last))?;
         Ok(Happenings { stream, since: now() })
     }
@@ -40,9 +40,9 @@ impl Happenings {
     pub(crate) fn next(&mut self) -> Result<Happening> {
         let mut kind = String::new();
         loop {
-            let line = self.stream.line()?.context("the daemon left")?;
-            // On a quiet stream, too, a line comes now and then.
-            ensure!(self.since.elapsed() < PATIENCE, "what was waited for does not happen");
+            let line = self.stream.line()?.context("the daemon closed the stream")?;
+            // A quiet stream sends keep-alive lines.
+            ensure!(self.since.elapsed() < PATIENCE, "timed out waiting for an event");
             if let Some(told) = line.strip_prefix("event: ") {
                 told.clone_into(&mut kind);
             }
@@ -55,7 +55,7 @@ impl Happenings {
         }
     }
 
-    /// Waits until an event of this kind has happened so many times.
+    /// Waits until an event of this kind has occurred `times` times.
     pub(crate) fn wait_for(&mut self, kind: &str, times: usize) -> Result<()> {
         let mut left = times;
         while left > 0 {
@@ -64,7 +64,7 @@ impl Happenings {
         Ok(())
     }
 
-    /// Waits until an event of this kind has happened in each of these sessions, in whatever order.
+    /// Waits until an event of this kind has occurred in each of these sessions, in any order.
     pub(crate) fn in_each(&mut self, sessions: &[String], kind: &str) -> Result<()> {
         self.since = now();
         let mut left: BTreeSet<&str> = sessions.iter().map(String::as_str).collect();
@@ -77,7 +77,7 @@ impl Happenings {
         Ok(())
     }
 
-    /// Waits until an event of this kind has happened in a session, and gives when. The patience begins anew.
+    /// Waits for an event of this kind in a session and returns its time. Restarts the time limit.
     pub(crate) fn of(&mut self, session: &str, kind: &str) -> Result<Instant> {
         self.since = now();
         loop {

@@ -11,10 +11,10 @@ use crate::{
     timing::{Sample, time},
 };
 
-/// How many recorded sessions are many.
+/// The large number of recorded sessions.
 pub(crate) const MANY: u64 = 100_000;
 const RUNS: usize = 120;
-/// How often the daemon is started.
+/// The number of daemon starts.
 const STARTS: usize = 9;
 
 pub(crate) fn run(table: &mut Table) -> Result<()> {
@@ -67,7 +67,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     crate::memory::idle(table, &many)
 }
 
-/// Starts the daemon again and again; the last one goes on.
+/// Restarts the daemon repeatedly. The last one keeps running.
 fn starts(table: &mut Table, many: &Daemon) -> Result<()> {
     let mut starts = Sample::default();
     for n in 0..STARTS {
@@ -88,7 +88,7 @@ fn starts(table: &mut Table, many: &Daemon) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end, and gives how long that took.
+/// Runs a command to its end and returns its duration.
 pub(crate) fn run_once(command: &mut Command) -> Result<std::time::Duration> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let (status, took) = time(|| command.status());

@@ -1,7 +1,7 @@
-//! Benchmarks of Provost against bare loops that do the same without it, in one run on one machine.
+//! Benchmarks of Provost against bare loops that do the same work, in one run on one machine.
 //!
-//! `cargo xtask bench [NAME…]` builds the release binary and runs this with `PROVOST_BIN` set. `--list` prints
-//! the names, `--json FILE` also writes the figures to a file.
+//! `cargo xtask bench [NAME…]` builds the release binary and runs this with `PROVOST_BIN` set. `--list` prints the
+//! names, `--json FILE` also writes the figures to a file.
 
 mod append;
 mod codex;
@@ -25,12 +25,12 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::table::Table;
 
-/// Fills a table with what it measured.
+/// A benchmark that adds its figures to a table.
 type Bench = fn(&mut Table) -> Result<()>;
 
 /// All benchmarks, in the order in which they run.
 ///
-/// A name also stands for all that begin with it: `codex` for `codex-turn` and the others.
+/// A name also selects all benchmarks that start with it: `codex` selects `codex-turn` and the others.
 const ALL: [(&str, Bench); 19] = [
     ("append", append::run),
     ("replay", replay::run),
@@ -53,12 +53,12 @@ const ALL: [(&str, Bench); 19] = [
     ("watch-panes", watch::panes),
 ];
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Args {
-    /// Where the figures are written for programs.
+    /// The file for the figures as JSON.
     json: Option<PathBuf>,
-    /// Print the names of the benchmarks and end.
+    /// Print the names of the benchmarks and exit.
     list: bool,
     /// The benchmarks to run; empty means all.
     names: Vec<String>,
@@ -70,7 +70,7 @@ impl Args {
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--json" => {
-                    let file = arguments.next().context("--json needs the name of a file")?;
+                    let file = arguments.next().context("--json needs a file name")?;
                     args.json = Some(file.into());
                 }
                 "--list" => args.list = true,
@@ -79,7 +79,7 @@ impl Args {
                 }
                 unknown => {
                     let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
-                    bail!("there is no benchmark {unknown:?}; there are {}", names.join(", "));
+                    bail!("unknown benchmark {unknown:?}; expected one of {}", names.join(", "));
                 }
             }
         }
@@ -101,7 +101,7 @@ fn main() -> Result<()> {
     let mut failed = Vec::new();
     for (name, bench) in selected {
         table.say(&format!("running {name} …"));
-        // What was measured is reported, whatever becomes of the rest.
+        // A failed benchmark must not lose the figures of the others.
         if let Err(why) = bench(&mut table) {
             failed.push(format!("{name}: {why:#}"));
         }

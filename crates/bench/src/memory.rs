@@ -1,4 +1,4 @@
-//! Memory: of an idle daemon, of a live session in it, and of a holder.
+//! Private memory of an idle daemon, of a live session in it, and of a holder.
 
 use anyhow::{Context, Result};
 
@@ -10,7 +10,7 @@ use crate::{
 
 const SESSIONS: usize = 100;
 
-/// Measures a daemon that has nothing to do.
+/// Measures an idle daemon.
 pub(crate) fn idle(table: &mut Table, daemon: &Daemon) -> Result<()> {
     let (dirty, clean) = private_kib(daemon.pid()?)?;
     let from = format!(
@@ -45,7 +45,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     );
     let (mut dirty, mut all) = (Sample::default(), Sample::default());
     for pid in daemon.holders()? {
-        let (own, clean) = private_kib(pid).context("a holder")?;
+        let (own, clean) = private_kib(pid).context("cannot read a holder's memory")?;
         dirty.add(own / 1024.0);
         all.add((own + clean) / 1024.0);
     }

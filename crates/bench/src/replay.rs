@@ -1,4 +1,4 @@
-//! Replay: folding every session against a loop that only selects and parses the same rows.
+//! Replay: folding every session, against a loop that only selects and parses the same rows.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     for _ in 0..ROUNDS {
         let (bare, bare_time) = time(|| parse_only(dir.path()));
         let (folded, fold_time) = time(|| fold_all(dir.path()));
-        anyhow::ensure!(bare? == events && folded? == SESSIONS, "both saw everything");
+        anyhow::ensure!(bare? == events && folded? == SESSIONS, "the two loops saw different rows");
         ratio.add(bare_time.as_secs_f64() / fold_time.as_secs_f64());
     }
     let from = format!("{} events of {SESSIONS} sessions; {}", events, ratio.spread("×"));

@@ -1,11 +1,11 @@
-//! What was measured, beside its goal.
+//! The measured figures beside their goals.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-/// Collects rows, prints them, and writes them for programs.
+/// Collects figures, prints them, and writes them as JSON.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Row>,
@@ -21,23 +21,23 @@ struct Row {
     from: String,
 }
 
-/// Whether more or less is better.
+/// The limit of a figure, and the direction that is better.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     AtLeast(f64),
     AtMost(f64),
-    /// Reported, not judged.
+    /// Reported without a judgement.
     None,
 }
 
 impl Table {
-    /// Adds a figure with what it was measured from.
+    /// Adds a figure; `from` describes the measurements behind it.
     pub(crate) fn row(&mut self, what: &str, value: f64, unit: &str, goal: Goal, from: &str) {
         let (name, unit, from) = (what.to_owned(), unit.to_owned(), from.to_owned());
         self.rows.push(Row { name, value, unit, goal, from });
     }
 
-    #[expect(clippy::print_stderr, reason = "progress is talk")]
+    #[expect(clippy::print_stderr, reason = "progress goes to stderr")]
     pub(crate) fn say(&self, text: &str) {
         eprintln!("{text}");
     }
@@ -88,8 +88,8 @@ impl Row {
         })
     }
 
-    /// A ratio of two measurements of one run and a count of events travel to other machines;
-    /// times, sizes and shares of a core do not.
+    /// Returns the kind of a figure. Ratios of two measurements in one run, and counts, are comparable across
+    /// machines. Times, sizes and shares of a core are not.
     fn kind(&self) -> &'static str {
         match self.unit.as_str() {
             "×" => "ratio",

@@ -1,16 +1,16 @@
-//! Clocks and figures.
+//! Clocks and samples.
 
 use std::time::{Duration, Instant};
 
-/// Times one piece of work.
-#[expect(clippy::disallowed_methods, reason = "measuring time is what a benchmark is for")]
+/// Runs `work` and measures its duration.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 pub(crate) fn time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let done = work();
     (done, start.elapsed())
 }
 
-#[expect(clippy::disallowed_methods, reason = "measuring time is what a benchmark is for")]
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -31,7 +31,7 @@ impl Sample {
         self.add(time.as_secs_f64() * 1_000.0);
     }
 
-    /// Gives the value below which this share of the measurements lies.
+    /// Returns the value below which this share of the measurements lies.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         let last = self.sorted.len().saturating_sub(1);
         let place = (last as f64 * share).round() as usize;
@@ -42,7 +42,7 @@ impl Sample {
         self.quantile(0.5)
     }
 
-    /// Describes the spread.
+    /// Describes the median and the spread.
     pub(crate) fn spread(&self, unit: &str) -> String {
         format!(
             "median {:.2}{unit}, 10–90 % {:.2}–{:.2}{unit}, n={}",

@@ -1,4 +1,4 @@
-//! Wake-ups: what a daemon and holders with a hundred idle sessions do in half a minute. It should be nothing.
+//! Wake-ups of a daemon and holders with a hundred idle sessions in 30 seconds. There should be none.
 
 use std::{
     process::{Command, Stdio},
@@ -15,10 +15,10 @@ use crate::{
 
 const SESSIONS: usize = 100;
 const SECONDS: u32 = 30;
-/// The main thread, two of the runtime, the owner of the ledger, the watchdog, and the seven that stay ready for
-/// blocking work.
+/// The threads of an idle daemon: main, two of the runtime, the ledger owner, the watchdog, and seven that stay
+/// ready for blocking work.
 const RESTING_THREADS: usize = 12;
-/// Threads that helped with the start have ended by then.
+/// Time limit for the helper threads of the start to exit.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(table: &mut Table) -> Result<()> {
@@ -47,13 +47,13 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a daemon rests, and counts its system calls from then on.
+/// Waits until a daemon is idle, then counts its system calls.
 pub(crate) fn system_calls_at_rest(pid: u32) -> Result<usize> {
     rest(pid)?;
     system_calls(pid)
 }
 
-/// Threads that helped with the start leave after a while; the daemon is idle only then.
+/// Waits for the helper threads of the start to exit. Only then is the daemon idle.
 fn rest(pid: u32) -> Result<()> {
     let start = now();
     while std::fs::read_dir(format!("/proc/{pid}/task"))?.count() > RESTING_THREADS {
@@ -83,10 +83,10 @@ fn system_calls(pid: u32) -> Result<usize> {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .status()
-        .context("strace is needed")?;
-    ensure!(status.code().is_some(), "strace ended by a signal");
+        .context("cannot run strace")?;
+    ensure!(status.code().is_some(), "strace was killed by a signal");
     let text = std::fs::read_to_string(output.path())?;
-    // Threads that wait are shown as interrupted when strace comes and goes.
+    // Waiting threads appear as interrupted when strace attaches and detaches.
     let resting = |line: &&str| {
         line.contains("strace: ")
             || line.contains("resuming interrupted")

@@ -1,4 +1,5 @@
-//! A file's text as a layer: parsed, matched with the table and checked, with every problem in it.
+//! Reads a file's text as a layer: parsed, matched with the table and checked, with every problem
+//! in it.
 
 use toml::de::{DeTable, Error as TomlError};
 
@@ -10,14 +11,14 @@ use crate::resolve::Given;
 use crate::source::{Place, Source};
 use crate::suggest;
 
-/// What a file gives.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) given: Vec<Given>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Reads a file's text; `source` makes the layer's source of a position.
+/// Reads a file's text; `source` converts a position into the layer's source.
 pub(crate) fn read(file: &str, text: &str, source: fn(Place) -> Source) -> Reading {
     let walk = Walk {
         locate: &|offset| source(Place::at(file, text, offset)),
@@ -26,7 +27,7 @@ pub(crate) fn read(file: &str, text: &str, source: fn(Place) -> Source) -> Readi
     walk.document(text)
 }
 
-/// Parses a value that the table itself wrote in TOML.
+/// Parses a TOML value from the table itself.
 pub(crate) fn literal(text: &str) -> Node {
     let document = format!("value = {text}");
     let table = DeTable::parse(&document).expect("the table's defaults are TOML");
@@ -55,7 +56,7 @@ impl Walk<'_> {
         self.reading
     }
 
-    /// One syntax error only: what follows the first is mostly its echo.
+    /// Reports one syntax error only: later ones are mostly consequences of the first.
     fn syntax(&mut self, error: &TomlError) {
         let offset = error.span().map_or(0, |span| span.start);
         let (source, detail) = ((self.locate)(offset), escape(error.message()));
@@ -67,7 +68,7 @@ impl Walk<'_> {
         });
     }
 
-    /// Goes from top to bottom, so that the first problems are the ones that are reported.
+    /// Walks from top to bottom, so that the first problems are the ones reported.
     fn table(&mut self, path: &[String], mut entries: Vec<(Name, Node)>) {
         entries.sort_by_key(|(name, _)| name.span.start);
         for (name, node) in entries {
@@ -99,7 +100,7 @@ impl Walk<'_> {
             let fault = Fault::new(
                 ProblemKind::Repeated,
                 &name.span,
-                "it was set in another notation before",
+                "it was already set in another notation",
             );
             return self.problem(path, fault);
         }
@@ -112,7 +113,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Looking for the nearest key is dear, so it is not done for what will not be reported.
+    /// Reports an unknown key. The search for the nearest key is expensive, so it is skipped for
+    /// problems that will not be reported.
     fn unknown(&mut self, path: Vec<String>, name: &Name) {
         let reported = self.reading.problems.len() < MAX_PROBLEMS;
         let hint = if reported { suggest::for_path(&path) } else { String::new() };
@@ -125,7 +127,8 @@ impl Walk<'_> {
     }
 }
 
-/// A path with one more name. Events are also written as one quoted name: `"session.failed" = "…"`.
+/// Returns a path with one more name. Events may be written as one quoted name: `"session.failed" =
+/// "…"`.
 fn extended(path: &[String], name: &str) -> Vec<String> {
     let in_hooks = path == ["hooks"];
     let mut longer = path.to_vec();

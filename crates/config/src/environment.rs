@@ -1,7 +1,8 @@
-//! Variables of the environment as a layer.
+//! Environment variables as a layer.
 //!
-//! The rule: `PROVOST_`, then the key in upper case with its dots as underscores; only `PROVOST_CODEX` is
-//! shorter. Only keys whose value is one text can be set so. An empty variable counts as unset.
+//! The rule: `PROVOST_`, then the key in upper case with underscores for dots; only `PROVOST_CODEX`
+//! is shorter. Only keys with a scalar value can be set this way. An empty variable counts as
+//! unset.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +15,10 @@ use crate::source::Source;
 use crate::suggest::nearest;
 use crate::value::digits;
 
-/// What the variables of Provost begin with.
+/// The prefix of Provost's variables.
 pub(crate) const PREFIX: &str = "PROVOST_";
 
-/// Variables of Provost that are no keys.
+/// Variables of Provost that are not keys.
 pub const RESERVED_VARIABLES: &[&str] = &[
     "PROVOST_HOME",
     "PROVOST_LAUNCH",
@@ -30,7 +31,7 @@ pub const RESERVED_VARIABLES: &[&str] = &[
     "PROVOST_THREAD",
 ];
 
-/// A second name for `session.stale_after`, in whole seconds.
+/// An alias of the variable of `session.stale_after`, in whole seconds.
 const STALE_ALIAS: &str = "PROVOST_STALE_SECONDS";
 const STALE_KEY: &str = "session.stale_after";
 
@@ -38,18 +39,18 @@ const STALE_KEY: &str = "session.stale_after";
 const CODEX_VARIABLE: &str = "PROVOST_CODEX";
 const CODEX_KEY: &str = "agents.codex.path";
 
-/// Something that is probably a mistake but stops nothing; its display is a whole message.
+/// A probable mistake that stops nothing; its display is a complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
     /// The variable names no key.
     UnknownVariable { variable: String, meant: Option<String> },
-    /// The variable names a key that one text cannot hold.
+    /// The variable names a key that is not scalar.
     NotScalar { variable: String, key: &'static str },
     /// Both names of a key are set; the alias is ignored.
     AliasIgnored { alias: &'static str, variable: String },
 }
 
-/// What the environment gives.
+/// The content of the environment.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) given: Vec<Given>,
@@ -57,13 +58,13 @@ pub(crate) struct Reading {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// The variable that sets a key.
+/// Returns the variable that sets a key.
 pub(crate) fn variable_of(key: &Key) -> Option<String> {
     let chosen_by_user = key.name.contains('*');
     ((key.shape)().is_scalar() && !chosen_by_user).then(|| spelled(key))
 }
 
-/// Reads all variables that are Provost's.
+/// Reads all variables of Provost.
 pub(crate) fn read(variables: &BTreeMap<String, String>) -> Reading {
     let mut reading = Reading::default();
     for (variable, text) in

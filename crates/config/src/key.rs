@@ -1,4 +1,4 @@
-//! A key of the configuration, and the notation in which the table declares them.
+//! A key of the configuration, and the macros with which the table declares keys.
 
 use serde_json::Value as Json;
 
@@ -10,9 +10,9 @@ use crate::problem::Fault;
 use crate::shape::{Limits, Shape};
 use crate::table;
 
-/// One key: its name, its meaning, and how a value of it is checked.
+/// One key: its name, its description, and the check of its values.
 pub struct Key {
-    /// Dotted; a star stands for a name that the user chooses.
+    /// Dotted; a star matches a name that the user chooses.
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) fallback: Fallback,
@@ -21,7 +21,7 @@ pub struct Key {
     pub(crate) check: fn(&Node, Limits) -> Result<Json, Vec<Fault>>,
 }
 
-/// What holds if no layer sets a key.
+/// The value of a key that no layer sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fallback {
     /// A value in TOML.
@@ -30,33 +30,33 @@ pub(crate) enum Fallback {
     Required,
 }
 
-/// Every key there is. A test can walk this to prove that each is consumed.
+/// Returns every key. A test can iterate over them to check that each is used.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
     table::OPTION_KEYS.iter().chain(table::EVENT_KEYS).chain(preset::keys())
 }
 
 impl Key {
-    /// The dotted name; a star stands for a name that the user chooses.
+    /// The dotted name; a star matches a name that the user chooses.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What the key means, for people.
+    /// The description of the key, for users.
     pub fn description(&self) -> &'static str {
         self.doc.trim()
     }
 
-    /// What the key takes, for people.
+    /// The type of the key, for users.
     pub fn takes(&self) -> String {
         (self.shape)().label()
     }
 
-    /// The variable that sets the key, if one text can hold its value.
+    /// The variable that sets the key, if its value is scalar.
     pub fn variable(&self) -> Option<String> {
         environment::variable_of(self)
     }
 
-    /// The value if no layer sets the key, as `config show` prints it.
+    /// The default value, as `config show` prints it.
     pub fn default_value(&self) -> Option<Json> {
         let node = self.default_node()?;
         Some((self.check)(&node, self.limits).expect("defaults are valid"))
@@ -81,8 +81,8 @@ impl std::fmt::Debug for Key {
 }
 
 /// Declares sections: `field: Type = default in LIMITS;`. A default is a value in TOML, `unset` or
-/// `required`; a field marked `["*"]` holds one value per name, and one whose name is a word of Rust says
-/// `as "name"`. Doc comments become descriptions.
+/// `required`; a field marked `["*"]` contains one value per name, and a field whose name is a Rust
+/// keyword says `as "name"`. Doc comments become descriptions.
 macro_rules! options {
     ($($(#[doc = $section_doc:literal])+ $prefix:literal => $Section:ident {
         $($(#[doc = $doc:literal])+ $field:ident $(as $named:literal)? $([$star:literal])? : $type:ty = $default:tt $(in $limits:expr)? ;)+
@@ -104,7 +104,7 @@ macro_rules! options {
         /// The sections with their descriptions.
         pub(crate) const SECTIONS: &[(&str, &str)] = &[$(($prefix, concat!($($section_doc),+)),)+];
 
-        /// The keys of all sections, in the order in which they are declared.
+        /// The keys of all sections, in order of declaration.
         pub(crate) const OPTION_KEYS: &[crate::key::Key] = &[$($(crate::key::Key {
             name: concat!($prefix, ".", crate::key::field!($field $($named)?) $(, ".", $star)?),
             doc: concat!($($doc),+),
@@ -119,12 +119,12 @@ macro_rules! options {
 /// Declares events and, for each, the key of its hook.
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $Event:ident = $name:literal;)+) => {
-        /// What a hook can be bound to.
+        /// An event that a hook can be bound to.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Event { $($(#[doc = $doc])+ $Event,)+ }
 
         impl Event {
-            /// All events, in the order in which they are declared.
+            /// All events, in order of declaration.
             pub const ALL: &[Self] = &[$(Self::$Event),+];
 
             pub fn name(self) -> &'static str {
@@ -149,7 +149,7 @@ macro_rules! events {
     };
 }
 
-/// The name of a field's key.
+/// Returns the name of a field's key.
 macro_rules! field {
     ($field:ident) => {
         stringify!($field)

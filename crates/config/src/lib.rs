@@ -1,12 +1,12 @@
-//! Configuration: one table of keys, five layers, and where every value came from.
+//! Configuration: one table of keys, five layers, and the source of every value.
 //!
-//! Precedence is flag > environment > project > user > default. The crate is pure: texts, variables and
-//! flags come in through [`Inputs`]; only [`load`] reads files. The table in `table.rs` is the single
-//! place that knows the keys: parsing, [`Resolved`], [`schema`] and [`reference_markdown`] all follow it.
+//! Precedence is flag > environment > project > user > default. The crate is pure: texts, variables
+//! and flags come in through [`Inputs`]; only [`load`] reads files. Only the table in `table.rs`
+//! defines the keys: parsing, [`Resolved`], [`schema`] and [`reference_markdown`] follow it.
 //!
-//! Options are three-valued: set on, set off, or unset. Whatever a layer sets, off included, hides the
-//! layers below it. A list or a command replaces the one below it; agents and their environments are
-//! merged name by name.
+//! Options have three values: on, off, or unset. Any value that a layer sets, off included, hides
+//! the layers below it. A list or a command replaces the one below it; agents and their
+//! environments are merged by name.
 
 mod document;
 mod environment;

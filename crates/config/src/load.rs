@@ -1,4 +1,4 @@
-//! The only part that reads files.
+//! The only module that reads files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use provost_sys::agent_file;
 
 use crate::problem::escape;
 
-/// The largest file that is read; a configuration of people is far smaller.
+/// Maximum size of a file; real configurations are far smaller.
 pub const MAX_FILE_BYTES: u64 = 128 << 10;
 
-/// Where the two files would be.
+/// The paths of the two files.
 #[derive(Debug, Clone, Default)]
 pub struct Paths {
     /// `provost/provost.toml` in the XDG configuration directory.
@@ -19,15 +19,14 @@ pub struct Paths {
     pub project: Option<PathBuf>,
 }
 
-/// A file's text with the name that messages give it; its `Debug` leaves the text out, which may hold
-/// secrets.
+/// A file's text with its name in messages; `Debug` omits the text, which may contain secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct File {
     pub name: String,
     pub text: String,
 }
 
-/// A file that is there but cannot be used. One that is absent is no error.
+/// A file that exists but cannot be used. A missing file is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("failed to read {}", escape(&path.to_string_lossy()))]
@@ -40,7 +39,7 @@ pub enum Error {
     NotUtf8 { path: PathBuf, valid: usize },
 }
 
-/// Reads the user's and the project's file, where they exist.
+/// Reads the user's and the project's file, if they exist.
 pub fn load(paths: &Paths) -> Result<(Option<File>, Option<File>), Error> {
     let read = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), read_file);
     Ok((read(&paths.user)?, read(&paths.project)?))
@@ -62,7 +61,8 @@ fn read_file(path: &Path) -> Result<Option<File>, Error> {
     }
 }
 
-/// Reads a file that may be a link, as users link their settings. A pipe in its place does not block.
+/// Reads a file that may be a link, as users link their settings. A pipe in its place does not
+/// block.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     agent_file::read_linked(path, MAX_FILE_BYTES).map_err(|why| match why {
         agent_file::Error::NotRegular(path) => Error::NotAFile { path },

@@ -1,34 +1,34 @@
-//! A configuration value before it is typed, with the bytes of the text it came from.
+//! An untyped configuration value, with its byte range in the text.
 
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeString, DeValue};
 
-/// A value and where it stands in its text.
+/// A value and its position in the text.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) span: Range<usize>,
     pub(crate) item: Item,
 }
 
-/// What a value is, as far as its notation tells.
+/// A value, as far as its notation determines it.
 #[derive(Debug, Clone)]
 pub(crate) enum Item {
     Switch(bool),
     Integer(i64),
-    /// A number with a point, as it was written.
+    /// A number with a decimal point, as written.
     Float(String),
     Text(String),
     List(Vec<Node>),
     Table(Vec<(Name, Node)>),
-    /// Text without notation, from a variable or a flag: the key's type says how to read it.
+    /// Text from a variable or a flag, without notation: the key's type decides how to read it.
     Written(String),
-    /// Something that no key takes, by its name in a sentence.
+    /// A value that no key accepts, with its description for messages.
     Other(&'static str),
 }
 
-/// A table's key and where it stands.
+/// A table's key and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Name {
     pub(crate) text: String,
@@ -42,12 +42,12 @@ impl Name {
 }
 
 impl Node {
-    /// A value given as plain text, outside any file.
+    /// Returns a value from plain text, outside any file.
     pub(crate) fn written(text: &str) -> Self {
         Self { span: 0..0, item: Item::Written(text.to_owned()) }
     }
 
-    /// A list given as plain texts, outside any file.
+    /// Returns a list from plain texts, outside any file.
     pub(crate) fn written_list<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
         let nodes = texts.into_iter().map(|text| Self::written(text)).collect();
         Self { span: 0..0, item: Item::List(nodes) }
@@ -57,7 +57,7 @@ impl Node {
         Self { span: value.span(), item: item(value.get_ref()) }
     }
 
-    /// What the value is, in a sentence; never its content, which may be secret.
+    /// Describes the type of the value for messages; never its content, which may be secret.
     pub(crate) fn describe(&self) -> &'static str {
         match &self.item {
             Item::Switch(_) => "a boolean",

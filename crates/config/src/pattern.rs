@@ -1,21 +1,21 @@
-//! Which key a dotted path names.
+//! Matches a dotted path with a key.
 
 use crate::key::{Key, keys};
 use crate::types::{name_fault_of, variable_name_fault};
 
-/// The agent that needs no configuration. Its keys are its own, not those of agents in general.
+/// The agent that needs no configuration. It has its own keys, not those of agents in general.
 pub const BUILT_IN: &str = "codex";
 
-/// What a path is.
+/// The result of a match.
 #[derive(Debug)]
 pub(crate) enum Match {
     Key(&'static Key),
-    /// The beginning of keys.
+    /// A prefix of keys.
     Table,
     Unknown,
 }
 
-/// Finds what a path names.
+/// Finds the key or table of a path.
 pub(crate) fn find(path: &[String]) -> Match {
     let mut matched = Match::Unknown;
     for key in keys().filter(|key| begins(key, path)) {
@@ -27,7 +27,7 @@ pub(crate) fn find(path: &[String]) -> Match {
     matched
 }
 
-/// Whether a key's first segments are the path.
+/// Whether the path is a prefix of the key.
 fn begins(key: &Key, path: &[String]) -> bool {
     let segments: Vec<&str> = key.segments().collect();
     let general = matches!(segments.as_slice(), ["agents", "*", ..]);
@@ -36,7 +36,7 @@ fn begins(key: &Key, path: &[String]) -> bool {
         && path.iter().zip(segments).all(|(part, segment)| segment == "*" || segment == part)
 }
 
-/// Says what is wrong with a path's last part, if it is a name that the user chose.
+/// Returns what is wrong with a path's last part, if the user chose that name.
 pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
@@ -53,18 +53,19 @@ pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     }
 }
 
-/// Says why a key of agents in general is none of the built-in agent, if the path is such a key.
+/// Returns why a key of agents in general does not apply to the built-in agent, if the path is such
+/// a key.
 pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["agents", BUILT_IN, "command" | "driver", ..] => Some(format!(
-            "the agent {BUILT_IN:?} is built in; \"agents.{BUILT_IN}.path\" names its program, if it is to be another than the newest found"
+            "the agent {BUILT_IN:?} is built in; \"agents.{BUILT_IN}.path\" sets its program, if it should not be the newest one found"
         )),
         _ => None,
     }
 }
 
-/// The names that may stand right below a path; user-chosen names are left out.
+/// Returns the possible names right below a path, without user-chosen ones.
 pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for name in
@@ -77,8 +78,8 @@ pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     names
 }
 
-/// Every key and every table that has a fixed last name, with stars before it replaced by the names of
-/// a path.
+/// Returns every key and every table that has a fixed last name, with stars before it replaced by
+/// the names of a path.
 pub(crate) fn candidates(path: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for key in keys() {

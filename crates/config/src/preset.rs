@@ -1,7 +1,7 @@
 //! Presets: named sets of keys, for `run --preset NAME`.
 //!
-//! A preset has keys of its own, `presets.NAME.KEY`, each with the meaning of the key that it sets. Naming a preset
-//! is as good as giving a flag for each of them; flags besides it win.
+//! A preset has its own keys, `presets.NAME.KEY`, each with the meaning of the key that it sets.
+//! Using a preset is equivalent to a flag for each of them; explicit flags take precedence.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ use crate::shape::one_of;
 use crate::source::Source;
 use crate::table;
 
-/// What the keys of presets begin with.
+/// The prefix of the keys of presets.
 pub(crate) const SECTION: &str = "presets";
 
 /// The keys that a preset may set.
@@ -44,7 +44,7 @@ pub(crate) const MAY_SET: [&str; 22] = [
     "prompts.resume",
 ];
 
-/// The presets that need no configuration; a file may change them key by key.
+/// The built-in presets; a file may change them key by key.
 pub(crate) const BUILT_IN: &str = r#"
 [presets.quick]
 run.triage = false
@@ -55,7 +55,7 @@ review.task = "repair"
 review.final = "report"
 "#;
 
-/// The keys of presets, made from those that they set.
+/// Returns the keys of presets, derived from the keys that they set.
 pub(crate) fn keys() -> impl Iterator<Item = &'static Key> {
     static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| MAY_SET.map(key_of).into());
     KEYS.iter()
@@ -65,7 +65,7 @@ fn key_of(name: &str) -> Key {
     let base = table::OPTION_KEYS.iter().find(|key| key.name == name);
     let base = base.expect("a preset sets keys of the table");
     Key {
-        // Made once for the life of the program.
+        // Leaked once per process.
         name: Box::leak(format!("{SECTION}.*.{name}").into_boxed_str()),
         doc: base.doc,
         fallback: Fallback::Unset,
@@ -75,22 +75,22 @@ fn key_of(name: &str) -> Key {
     }
 }
 
-/// Says whether a preset may set keys of a section.
+/// Whether a preset may set keys of a section.
 pub(crate) fn sets_in(section: &str) -> bool {
     MAY_SET.iter().any(|name| name.rsplit_once('.').is_some_and(|(parent, _)| parent == section))
 }
 
-/// Reads the presets that are built in.
+/// Reads the built-in presets.
 pub(crate) fn built_in() -> Reading {
     document::read("built-in", BUILT_IN, |_| Source::Default)
 }
 
-/// Gives the preset that a key belongs to, and the key that it sets.
+/// Splits a preset's key into the preset and the key that it sets.
 pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(SECTION)?.strip_prefix('.')?.split_once('.')
 }
 
-/// Gives what a preset sets, from all that was given, lowest layer first.
+/// Returns the values that a preset sets; `given` has all values, lowest layer first.
 pub(crate) fn apply<'g>(
     preset: &str,
     given: impl Iterator<Item = &'g Given>,
@@ -108,7 +108,7 @@ pub(crate) fn apply<'g>(
     }
     if set.is_empty() {
         let flag = Source::Flag { flag: "--preset".to_owned() };
-        let detail = format!("there is no such preset, expected {}", one_of(&names));
+        let detail = format!("no such preset, expected {}", one_of(&names));
         let fault = Fault::new(ProblemKind::Invalid, &(0..0), detail);
         return Err(fault.into_problem(&format!("{SECTION}.{preset}"), flag));
     }

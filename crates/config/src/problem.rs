@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: every problem, with its place and what was expected.
+//! The problems of a configuration, each with its position and what was expected.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::source::Source;
 
-/// The most problems one error reports, so that a hostile file cannot flood a terminal.
+/// Maximum number of problems in one error, so that a hostile file cannot flood a terminal.
 pub const MAX_PROBLEMS: usize = 50;
 
-/// The most characters of a foreign text that a message repeats.
+/// Maximum number of characters of foreign text that a message quotes.
 const MAX_QUOTED: usize = 60;
 
 /// A configuration that cannot be used.
@@ -19,15 +19,15 @@ const MAX_QUOTED: usize = 60;
 pub struct Error {
     /// At most [`MAX_PROBLEMS`], lowest layer first, each file from top to bottom.
     pub problems: Vec<Problem>,
-    /// How many more there were.
+    /// The number of further problems.
     pub left_out: usize,
 }
 
-/// One thing that is wrong; its display is a whole message.
+/// One problem; its display is a complete message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     pub kind: ProblemKind,
-    /// The key, as far as there is one.
+    /// The key, if there is one.
     pub key: Option<String>,
     pub source: Source,
     /// What was expected, found or probably meant.
@@ -53,13 +53,13 @@ pub enum ProblemKind {
 pub(crate) struct Fault {
     pub(crate) kind: ProblemKind,
     pub(crate) span: Range<usize>,
-    /// The path below the key that holds the value, for example the field of a hook.
+    /// The path below the key that has the value, for example the field of a hook.
     pub(crate) below: Option<String>,
     pub(crate) detail: String,
 }
 
 impl Error {
-    /// Makes an error of the problems, if there are any.
+    /// Returns an error if there are any problems.
     pub(crate) fn of(mut problems: Vec<Problem>) -> Result<(), Self> {
         if problems.is_empty() {
             return Ok(());
@@ -75,7 +75,7 @@ impl Fault {
         Self { kind, span: span.clone(), below: None, detail: detail.into() }
     }
 
-    /// Attaches the key that holds the value and the value's source.
+    /// Adds the key and the source of the value.
     pub(crate) fn into_problem(self, key: &str, source: Source) -> Problem {
         let key = self.below.map_or_else(|| key.to_owned(), |below| format!("{key}.{below}"));
         Problem { kind: self.kind, key: Some(key), source, detail: self.detail }
@@ -114,7 +114,7 @@ impl ProblemKind {
     }
 }
 
-/// Quotes a foreign text for a message: escaped and not longer than is useful.
+/// Quotes a foreign text for a message: escaped and truncated.
 pub(crate) fn quote(text: &str) -> String {
     let quoted = match text.char_indices().nth(MAX_QUOTED) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
@@ -123,7 +123,7 @@ pub(crate) fn quote(text: &str) -> String {
     escape(&quoted)
 }
 
-/// Makes a foreign text safe to print without quotes.
+/// Escapes a foreign text for printing without quotes.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {

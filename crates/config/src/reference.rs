@@ -1,4 +1,4 @@
-//! The reference of all keys, as Markdown made from the table.
+//! The reference of all keys, as Markdown generated from the table.
 
 use crate::environment::RESERVED_VARIABLES;
 use crate::key::{Fallback, Key, keys};
@@ -8,7 +8,7 @@ use crate::table::SECTIONS;
 use crate::types::SAFE_VARIABLES;
 use crate::workflow;
 
-/// Writes the reference; a page that contains it can be compared with it by a test.
+/// Returns the reference; a test compares it with the published page.
 pub fn reference_markdown() -> String {
     let sections = SECTIONS.iter().map(|(prefix, doc)| section(prefix, doc));
     let mut parts: Vec<String> = sections.collect();
@@ -27,21 +27,22 @@ fn section(prefix: &str, doc: &str) -> String {
     )
 }
 
-/// The keys of a preset are those that it sets, so they are named and not described again.
+/// Returns the section on presets. Their keys are only named: they are described with the keys that
+/// they set.
 fn presets() -> String {
     let names = preset::MAY_SET.map(|name| format!("`{name}`")).join(", ");
     format!(
-        "## `[presets.NAME]`\n\nNamed sets of keys, for `provost run --preset NAME`; `provost presets` shows what each comes to. \
-         Naming a preset is as good as giving its keys as flags, and flags besides it win. A preset may set {names}. These are built in, \
+        "## `[presets.NAME]`\n\nNamed sets of keys, for `provost run --preset NAME`; `provost presets` shows the result of each. \
+         Using a preset is equivalent to passing its keys as flags; explicit flags take precedence. A preset may set {names}. These are built in, \
          and a file may change them key by key:\n\n```toml{}```\n",
         preset::BUILT_IN
     )
 }
 
-/// The workflows that are there without a file.
+/// Returns the section on built-in workflows.
 fn workflows() -> String {
     format!(
-        "## Built-in workflows\n\nThese are built in, with verifiers of their own that [monitor.md](monitor.md) describes, and a file may \
+        "## Built-in workflows\n\nThese are built in, with their own verifiers, which [monitor.md](monitor.md) describes. A file may \
          change them key by key:\n\n```toml{}```\n",
         workflow::BUILT_IN
     )
@@ -92,11 +93,11 @@ fn notes() -> String {
          - **duration**: `\"250ms\"`, `\"2s\"`, `\"5m\"`, `\"1h30m\"`, `\"1d\"`, or an integer of seconds.\n\
          - **size**: `\"64MiB\"`, `\"1GB\"`, or an integer of bytes; units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB.\n\
          - **number of tokens**: `\"2M\"`, `\"500k\"`, or an integer; units k, M, G.\n\
-         - **price**: a number such as `2` or `1.25`, with at most six digits behind the point.\n\
-         - **prompt**: a text in which `{{{{task}}}}`, `{{{{goal}}}}`, `{{{{base}}}}` and `{{{{ended}}}}` stand for what the agent has to know; \
-           `{{{{task}}}}` or `{{{{goal}}}}` must be in it.\n\
+         - **price**: a number such as `2` or `1.25`, with at most six decimal places.\n\
+         - **prompt**: a text with the placeholders `{{{{task}}}}`, `{{{{goal}}}}`, `{{{{base}}}}` and `{{{{ended}}}}`; \
+         `{{{{task}}}}` or `{{{{goal}}}}` is required.\n\
          - **path**: absolute, `~/…`, or relative to the file that names it; in a variable or a flag, to the current directory.\n\
-         - **rule about approvals**: `\"command: cargo test\"` (its first words), `\"path: docs/\"` (all below it), \
+         - **approval rule**: `\"command: cargo test\"` (its first words), `\"path: docs/\"` (all below it), \
            `\"network: crates.io\"` (a host; `.crates.io` for all below it).\n\
          - **command**: a string for `sh -c`, or an array of the program and its arguments.\n\
          - **hook**: a command, or `{{ command = …, time_limit = …, output_limit = … }}`.\n\
@@ -106,8 +107,8 @@ fn notes() -> String {
            has the short name `PROVOST_CODEX`.\n\n\
          Precedence: flag, environment, project, user, default. Lists and commands replace those of a lower layer; \
          agents, reactions, verifiers, workflows, loops and policies are merged name by name, and so are the variables of agents and the evidence of loops.\n\n\
-         No keys: {}.\n\n\
-         Variables that every child gets if they are set: {}.\n",
+         Not keys: {}.\n\n\
+         Variables that every child process gets, if they are set: {}.\n",
         code(RESERVED_VARIABLES),
         code(SAFE_VARIABLES)
     )

@@ -1,4 +1,4 @@
-//! Five layers become one configuration, and every value remembers where it came from.
+//! Merges five layers into one configuration that records the source of every value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,19 +26,19 @@ use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
 use crate::workflow;
 
-/// All that a configuration is made of. It may hold secrets, so it cannot be printed.
+/// All inputs of a configuration. They may contain secrets, so they cannot be printed.
 #[derive(Clone, Default)]
 pub struct Inputs {
     pub user: Option<File>,
     pub project: Option<File>,
-    /// Whether the user trusts the project's file. Without that its keys that run something or widen rights do not
-    /// count: see [`crate::trust`].
+    /// Whether the user trusts the project's file. Otherwise its keys that run something or widen
+    /// rights are ignored: see [`crate::trust`].
     pub project_is_trusted: bool,
-    /// The whole environment; only Provost's own variables are looked at.
+    /// The whole environment; only Provost's own variables are read.
     pub environment: BTreeMap<String, String>,
-    /// A later flag beats an earlier one.
+    /// A later flag overrides an earlier one.
     pub flags: Vec<Flag>,
-    /// The preset that was named: it counts as flags do, and flags win over it.
+    /// The preset to use: it counts like flags, and flags override it.
     pub preset: Option<String>,
 }
 
@@ -51,14 +51,14 @@ pub struct Flag {
     pub value: FlagValue,
 }
 
-/// What a flag says; an empty list switches a list off.
+/// The value of a flag; an empty list switches a list off.
 #[derive(Clone)]
 pub enum FlagValue {
     Text(String),
     List(Vec<String>),
 }
 
-/// The configuration that holds.
+/// The effective configuration.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     pub session: Session,
@@ -74,22 +74,22 @@ pub struct Resolved {
     pub approvals: ApprovalRules,
     pub skills: Skills,
     pub hook_defaults: HookDefaults,
-    /// The hooks that are on, with the limits that apply to them.
+    /// The enabled hooks, with the limits that apply to them.
     pub hooks: BTreeMap<Event, Hook>,
-    /// The agents that the files name; the built-in one is not among them.
+    /// The agents that the files declare, without the built-in one.
     pub agents: BTreeMap<String, Agent>,
     pub codex: Codex,
     pub monitor: Monitor,
     pub reactions: BTreeMap<String, Reaction>,
-    /// The verifiers that the files declare; those that are built in are not among them.
+    /// The verifiers that the files declare, without the built-in ones.
     pub verifiers: BTreeMap<String, Verifier>,
     pub workflows: BTreeMap<String, Workflow>,
-    /// The loops that the files declare or change; those that are built in are not among them.
+    /// The loops that the files declare or change, without the built-in ones.
     pub loops: BTreeMap<String, LoopTemplate>,
     pub policies: BTreeMap<String, ManagerPolicy>,
     pub environment: Environment,
     pub ui: Ui,
-    /// Where each key's value came from; a key that nothing set has [`Source::Default`].
+    /// The source of each key's value; a key that no layer set has [`Source::Default`].
     pub provenance: BTreeMap<String, Source>,
     pub warnings: Vec<Warning>,
     entries: Vec<Entry>,
@@ -99,34 +99,34 @@ pub struct Resolved {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
     pub key: String,
-    /// `null` if unset, `false` if an option that takes more than a switch is off; secrets are masked.
+    /// `null` if unset, `false` if an option other than a switch is off; secrets are masked.
     pub value: Json,
     pub source: Source,
     /// Highest layer first.
     pub shadowed: Vec<Shadowed>,
-    /// What each layer gives of a list that adds up, if several do; highest layer first.
+    /// The parts of a list that adds up over several layers; highest layer first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<Shadowed>,
-    /// A value of the project that does not count until the user trusts it.
+    /// A value of the project that is ignored until the user trusts it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<Shadowed>,
 }
 
-/// A value that a higher layer hides, or a part of one that adds up.
+/// A value that a higher layer hides, or a part of a list that adds up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shadowed {
     pub source: Source,
     pub value: Json,
 }
 
-/// Lists that add up over the layers, instead of one replacing the other: what one layer forbids, no other
-/// allows again.
+/// Lists that add up over the layers instead of replacing each other: what one layer forbids, no
+/// other can allow.
 const ADD_UP: [&str; 1] = ["approvals.deny"];
 
-/// Keys that count in the user's own file only: what they allow is not for a repository to say.
+/// Keys that are allowed in the user's own file only: a repository must not grant these rights.
 const USER_ONLY: [&str; 1] = ["git.filters"];
 
-/// Puts the layers together, or reports all problems of all of them.
+/// Merges the layers, or reports all problems of all of them.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
     let layers = Layers::read(inputs);
     Error::of(layers.problems)?;
@@ -141,12 +141,12 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
 }
 
 impl Resolved {
-    /// Every key with its value and source, in the order of the table.
+    /// Returns every key with its value and source, in the order of the table.
     pub fn explain(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The directory of the file that set a key: relative paths in its value begin there.
+    /// Returns the directory of the file that set a key: relative paths in its value start there.
     pub fn directory_of(&self, key: &str) -> Option<&Path> {
         let source = self.provenance.get(key)?;
         let set = if let Source::Preset { set, .. } = source { set } else { source };
@@ -159,31 +159,32 @@ impl Resolved {
         }
     }
 
-    /// The names of all presets.
+    /// Returns the names of all presets.
     pub fn presets(&self) -> BTreeSet<&str> {
         let set = self.entries.iter().filter(|entry| entry.counts());
         let named = set.filter_map(|entry| preset::split(&entry.key));
         named.map(|(name, _)| name).collect()
     }
 
-    /// What is true of the keys that a preset may set.
+    /// Returns the values of the keys that a preset may set.
     pub fn preset_entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| preset::MAY_SET.contains(&entry.key.as_str()))
     }
 }
 
 impl Entry {
-    /// Whether any layer that counts, or a default, gives the key a value; otherwise only an untrusted file names it.
+    /// Whether any effective layer, or a default, sets the key; otherwise only an untrusted file
+    /// names it.
     fn counts(&self) -> bool {
         self.untrusted.is_empty() || self.source != Source::Default || !self.value.is_null()
     }
 }
 
-/// A value that one layer gives to one key, checked.
+/// A checked value that one layer gives one key.
 #[derive(Debug)]
 pub(crate) struct Given {
     pub(crate) key: &'static Key,
-    /// The key with names in place of stars.
+    /// The key with names instead of stars.
     pub(crate) name: String,
     pub(crate) source: Source,
     pub(crate) node: Node,
@@ -191,7 +192,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Checks a value; `locate` finds where a fault in it stands.
+    /// Checks a value; `locate` returns the source of a fault in it.
     pub(crate) fn check(
         key: &'static Key,
         name: String,
@@ -213,12 +214,12 @@ fn located(fault: Fault, name: &str, locate: impl Fn(&Fault) -> Source) -> Probl
     fault.into_problem(name, source)
 }
 
-/// What all layers give, lowest first.
+/// The values of all layers, lowest first.
 #[derive(Default)]
 struct Layers {
     defaults: Vec<Given>,
     given: Vec<Given>,
-    /// What the project's file gives and does not count.
+    /// The ignored values of the project's file.
     untrusted: Vec<Given>,
     problems: Vec<Problem>,
     warnings: Vec<Warning>,
@@ -249,19 +250,19 @@ impl Layers {
         }
     }
 
-    /// Refuses what the project's file must not set.
+    /// Rejects keys that the project's file must not set.
     fn refuse_of_project(&mut self) {
         for given in &self.given {
             let of_project = matches!(given.source, Source::Project(_));
             if of_project && USER_ONLY.contains(&given.name.as_str()) {
-                let detail = "it counts in your own provost.toml only; remove it here";
+                let detail = "it is allowed in your own provost.toml only; remove it here";
                 let fault = Fault::new(ProblemKind::Invalid, &(0..0), detail);
                 self.problems.push(fault.into_problem(&given.name, given.source.clone()));
             }
         }
     }
 
-    /// Called when the project's file is the newest layer: what it gives and the user has not agreed to is taken out.
+    /// Removes untrusted values of the project's file. Called while that file is the newest layer.
     fn set_untrusted_apart(&mut self) {
         let is_untrusted = |given: &mut Given| {
             matches!(given.source, Source::Project(_)) && trust::needs_trust(&given.name)
@@ -295,7 +296,8 @@ impl Layers {
         }
     }
 
-    /// Every agent, verifier and workflow that any layer names has all that it needs.
+    /// Completes every agent, verifier and workflow that any layer names with defaults, and reports
+    /// missing keys.
     fn complete(&mut self) {
         for section in NAMED {
             for (owner, source) in &self.first_mentions(section) {
@@ -373,7 +375,7 @@ fn flag_value(flag: &Flag) -> Result<Given, Vec<Problem>> {
     Given::check(key, flag.key.clone(), source(), node, |_| source())
 }
 
-/// The sections in which users name things of their own.
+/// The sections in which users choose names.
 const NAMED: [&str; 6] = ["agents", "reactions", "verifiers", "workflows", "loops", "policies"];
 
 fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
@@ -382,7 +384,7 @@ fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
     })
 }
 
-/// The agent, reaction, verifier, workflow, loop, policy or preset that a key belongs to.
+/// Returns the agent, reaction, verifier, workflow, loop, policy or preset of a key.
 fn owner_of(name: &str) -> Option<&str> {
     let named = NAMED.iter().find_map(|section| name_in(section, name));
     named.or_else(|| preset::split(name).map(|(name, _)| name))
@@ -392,10 +394,10 @@ fn name_in<'n>(section: &str, name: &'n str) -> Option<&'n str> {
     name.strip_prefix(section)?.strip_prefix('.')?.split('.').next()
 }
 
-/// Where an entry stands in a listing: section, whose it is, key.
+/// The position of an entry in a listing: section, owner, key.
 type Rank = (usize, String, String);
 
-/// Groups what was given by key, in the order of the table; the highest layer comes last.
+/// Groups values by key, in the order of the table; the highest layer comes last.
 fn by_key(given: impl Iterator<Item = Given>) -> Vec<(Rank, Vec<Given>)> {
     let mut groups: BTreeMap<(usize, String, usize, String), Vec<Given>> = BTreeMap::new();
     for (index, key) in keys().enumerate().filter(|(_, key)| !key.name.contains('*')) {
@@ -421,7 +423,7 @@ fn section_rank(key: &Key) -> usize {
     keys().position(|other| other.segments().next() == section).unwrap_or_default()
 }
 
-/// Puts the sum of a list that adds up into its highest layer, and gives its parts.
+/// Puts the sum of a list that adds up into its highest layer, and returns its parts.
 fn add_up(groups: &mut [(Rank, Vec<Given>)]) -> BTreeMap<String, Vec<Shadowed>> {
     let adds_up = |name: &str| ADD_UP.contains(&name);
     let groups = groups.iter_mut().filter(|((_, _, name), _)| adds_up(name));
@@ -456,7 +458,7 @@ fn sum(given: &mut Vec<Given>) -> Vec<Shadowed> {
     parts
 }
 
-/// Puts values that do not count beside those that do. A key of which nothing counts gets an entry of its own.
+/// Adds ignored values to the entries. A key without any effective value gets its own entry.
 fn show_untrusted(entries: &mut Vec<Entry>, untrusted: Vec<Given>) {
     for given in untrusted {
         let value = Shadowed { source: given.source, value: given.shown };
@@ -547,7 +549,7 @@ fn with_limits(spec: HookSpec, defaults: &HookDefaults) -> Hook {
     }
 }
 
-/// Takes everything that is named in a section.
+/// Reads everything that is named in a section.
 fn named<T>(
     section: &str,
     chosen: &Chosen,

@@ -8,7 +8,7 @@ use crate::preset;
 use crate::shape::{Limits, Shape};
 use crate::table::{EVENT_KEYS, OUTPUT, SECTIONS, TIME};
 
-/// Makes the schema from the table.
+/// Builds the schema from the table.
 pub fn schema() -> Json {
     let mut root = table("Configuration of Provost.");
     for key in keys() {
@@ -28,7 +28,7 @@ fn table(description: &str) -> Json {
     json!({"type": "object", "description": description, "additionalProperties": false})
 }
 
-/// Puts a key's schema at its path, making the tables on the way.
+/// Inserts a key's schema at its path, and creates the tables on the way.
 fn insert(at: &mut Json, path: &[&str], key: &Key) {
     match path {
         [] => {}
@@ -43,7 +43,7 @@ fn insert(at: &mut Json, path: &[&str], key: &Key) {
     }
 }
 
-/// The schema of a name in a table; a star stands for every name.
+/// Returns the schema of a name in a table; a star matches every name.
 fn child<'a>(at: &'a mut Json, name: &str) -> &'a mut Json {
     if name != "*" {
         return &mut at["properties"][name];
@@ -88,16 +88,17 @@ fn describe_sections(root: &mut Json) {
         ("verifiers", "A verifier."),
         ("workflows", "A workflow."),
         ("loops", "A loop."),
-        ("policies", "A manager that is rules and no agent."),
+        ("policies", "A rule-based manager."),
     ] {
         child(&mut root["properties"][section], "*")["description"] = json!(one);
     }
     let looped = child(&mut root["properties"]["loops"], "*");
     child(looped, "evidence")["description"] =
-        json!("What each iteration has to show, by its name.");
+        json!("The evidence that each iteration requires, by name.");
 }
 
-/// Required keys may come from another layer, so the schema only notes them.
+/// Marks a required key in its description. It may come from another layer, so the schema does not
+/// enforce it.
 fn mark_required(root: &mut Json, segments: &[&str]) {
     let mut at = root;
     for segment in segments {

@@ -1,8 +1,8 @@
-//! What a key takes, told once for messages, for the schema and for the reference.
+//! The type of a key, for messages, the schema and the reference.
 
 use crate::types::{bytes, duration, price, tokens};
 
-/// The form of a value.
+/// The type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
     Switch,
@@ -17,18 +17,19 @@ pub(crate) enum Shape {
     Argv,
     Hook,
     List(Box<Shape>),
-    /// The form, or an explicit off.
+    /// The type, or an explicit off.
     OrOff(Box<Shape>),
 }
 
-/// How a plain text is called.
+/// The name of a plain text type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wording {
     pub(crate) one: &'static str,
     pub(crate) many: &'static str,
 }
 
-/// The smallest and the largest value of a number, a duration (in milliseconds) or a size (in bytes).
+/// The smallest and the largest value of a number, a duration (in milliseconds) or a size (in
+/// bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) min: u64,
@@ -36,7 +37,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// For values that are no amounts.
+    /// For values that are not amounts.
     pub(crate) const NONE: Self = Self { min: 0, max: u64::MAX };
 
     pub(crate) fn contains(self, amount: u64) -> bool {
@@ -66,7 +67,7 @@ impl Shape {
         }
     }
 
-    /// What should have been there, for the middle of a sentence.
+    /// The expected value, for the middle of a sentence.
     pub(crate) fn expected(&self) -> String {
         match self {
             Self::Switch => "true or false".into(),
@@ -87,7 +88,7 @@ impl Shape {
         }
     }
 
-    /// Whether one text can hold the value, as in a variable of the environment.
+    /// Whether one text can represent the value, as in an environment variable.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Switch | Self::Duration | Self::Size | Self::Count | Self::Tokens => true,
@@ -97,7 +98,7 @@ impl Shape {
         }
     }
 
-    /// Writes an amount in the shape's own notation.
+    /// Formats an amount in the notation of the type.
     pub(crate) fn amount(&self, amount: u64) -> String {
         match self {
             Self::Duration => duration::format(std::time::Duration::from_millis(amount)),

@@ -1,4 +1,4 @@
-//! Where a value came from.
+//! The source of a value.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use serde::Serialize;
 
 use crate::problem::escape;
 
-/// The layer that gave a value, lowest first.
+/// The layer of a value, lowest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "layer", rename_all = "snake_case")]
 pub enum Source {
-    /// Built in; also stands for an option that no layer set.
+    /// Built in; also an option that no layer set.
     Default,
     /// The user's own file.
     User(Place),
     /// The file in the repository.
     Project(Place),
-    /// A variable of the environment.
+    /// An environment variable.
     Environment { variable: String },
-    /// A preset that the command line names, with where the preset says so.
+    /// A preset named on the command line, with the source of its value.
     Preset { preset: String, set: Box<Source> },
     /// The command line.
     Flag { flag: String },
@@ -27,14 +27,14 @@ pub enum Source {
 /// A position in a file; line and column count from one, columns in characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The file's name as the caller gave it.
+    /// The file's name as passed by the caller.
     pub file: String,
     pub line: usize,
     pub column: usize,
 }
 
 impl Place {
-    /// Finds the position of a byte offset in a file's text.
+    /// Returns the position of a byte offset in a file's text.
     pub(crate) fn at(file: &str, text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

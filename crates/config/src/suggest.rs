@@ -1,13 +1,13 @@
-//! What was probably meant: the nearest of the names that exist.
+//! Suggests the nearest existing name.
 
 use crate::pattern;
 use crate::problem::quote;
 use crate::shape::one_of;
 
-/// The longest name that is compared; the comparison is quadratic and the name is foreign.
+/// Maximum length of a compared name; the comparison is quadratic and the name is foreign.
 const MAX_COMPARED: usize = 128;
 
-/// The name that is near enough to be a slip of the pen, if there is one.
+/// Returns the name that is near enough to be a typo, if there is one.
 pub(crate) fn nearest<'a>(
     given: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -20,7 +20,7 @@ pub(crate) fn nearest<'a>(
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-/// Says which of a few names was meant, or which there are.
+/// Suggests one of a few names, or lists them.
 pub(crate) fn among(given: &str, names: &[&'static str]) -> String {
     match nearest(given, names.iter().copied()) {
         Some(name) => did_you_mean(name),
@@ -28,7 +28,7 @@ pub(crate) fn among(given: &str, names: &[&'static str]) -> String {
     }
 }
 
-/// Says which key was meant by an unknown path, or what may stand there.
+/// Suggests a key for an unknown path, or lists the possible names.
 pub(crate) fn for_path(path: &[String]) -> String {
     if let Some(why) = pattern::built_in_fault(path) {
         return why;
@@ -46,22 +46,22 @@ fn did_you_mean(name: &str) -> String {
     format!("did you mean {}?", quote(name))
 }
 
-/// A key of the same last name in another section: it was put in the wrong place.
+/// Returns a key with the same last name in another section.
 fn same_leaf<'a>(path: &[String], candidates: &'a [String]) -> Option<&'a str> {
     let leaf = path.last()?;
     let ends = |name: &&String| name.rsplit('.').next() == Some(leaf) && **name != *leaf;
     candidates.iter().find(ends).map(String::as_str)
 }
 
-/// The names that may stand at the deepest point where the path is still right.
+/// Lists the possible names at the deepest valid point of the path.
 fn expected_below(path: &[String]) -> String {
     let known = (0..path.len()).rev().map(|length| &path[..length]);
     let names = known.map(pattern::children).find(|names| !names.is_empty()).unwrap_or_default();
     format!("expected {}", one_of(&names))
 }
 
-/// The number of slips between two dotted names, unless there are too many. What the names share from
-/// the front does not count towards how many are allowed.
+/// Returns the edit distance of two dotted names, unless it is too large. Shared segments at the
+/// front do not raise the allowed distance.
 fn slip(given: &str, name: &str) -> Option<usize> {
     let (given, name) = without_shared_segments(given, name);
     let distance = strsim::osa_distance(given, name);

@@ -1,6 +1,7 @@
-//! The table of keys. To add a key, add a line: its field, its type, its default and its doc comment.
+//! The table of keys. To add a key, add a line: its field, its type, its default and its doc
+//! comment.
 //!
-//! Whoever adds a key also makes it do something: every accepted key has an observable effect.
+//! A new key must also be implemented: every accepted key has an observable effect.
 
 use std::time::Duration;
 
@@ -15,175 +16,184 @@ use crate::types::{
 
 const HOUR: u64 = 3_600_000;
 
-/// Short waits: none at all is allowed.
+/// Short waits; zero is allowed.
 const WINDOW: Limits = Limits { min: 0, max: HOUR };
 
-/// Watches over silence: at least long enough to mean something.
+/// Silence timeouts: long enough to be meaningful.
 const SILENCE: Limits = Limits { min: 10, max: 7 * 24 * HOUR };
 
-/// Limits of time: never zero, which would end everything at once.
+/// Time limits: never zero, which would end everything at once.
 pub(crate) const TIME: Limits = Limits { min: 10, max: 365 * 24 * HOUR };
 
-/// Limits of output: room for at least a message.
+/// Output limits: room for at least one message.
 pub(crate) const OUTPUT: Limits = Limits { min: 1 << 10, max: 1 << 40 };
 
-/// How often something is tried again by itself.
+/// Number of automatic retries.
 const REPEATS: Limits = Limits { min: 0, max: 100 };
 
-/// How many agents may work at the same time.
+/// Number of agents that work at the same time.
 const AGENTS: Limits = Limits { min: 1, max: 256 };
 
-/// How many tasks may be merged together.
+/// Number of tasks that are merged together.
 const BATCH: Limits = Limits { min: 1, max: 64 };
 
-/// How often a review that repairs may look again.
+/// Number of rounds of a review that repairs.
 const CYCLES: Limits = Limits { min: 1, max: 20 };
 
-/// How often a reaction happens: never zero, which would be none.
+/// Number of times a reaction runs: never zero, which would disable it.
 const TIMES: Limits = Limits { min: 1, max: 1_000 };
 
-/// How many iterations a loop may have.
+/// Number of iterations of a loop.
 const ITERATIONS: Limits = Limits { min: 1, max: 1_000 };
 
-/// How many iterations in a row may change nothing.
+/// Number of consecutive iterations without a change.
 const PLATEAU: Limits = Limits { min: 1, max: 1_000 };
 
-/// How many things a policy may do: one of them says that there are no more.
+/// Number of actions of a policy: the last one reports that there are no more.
 const ACTS: Limits = Limits { min: 2, max: 1_000 };
 
-/// Hundredths of a whole.
+/// Percent.
 const PERCENT: Limits = Limits { min: 1, max: 100 };
 
-/// Budgets: never zero, which would let nothing begin.
+/// Budgets: never zero, which would let nothing start.
 const BUDGET: Limits = Limits { min: 1, max: 1_000_000_000_000 };
 
-/// How many turns a budget can hold.
+/// Number of turns in a budget.
 const TURNS: Limits = Limits { min: 1, max: 1_000_000 };
 
 options! {
-    /// How sessions are supervised.
+    /// Supervision of sessions.
     "session" => Session {
-        /// How long an attempt stays open after its end was seen, so that a late claim still counts.
+        /// How long an attempt stays open after its end was observed, so that a late claim still
+        /// counts.
         settle: Duration = "2s" in WINDOW;
         /// How long an open turn may be silent before its session is shown as stalled.
         stale_after: Duration = "300s" in SILENCE;
-        /// How long output of a process that exited is still waited for.
+        /// How long to wait for output of a process that exited.
         drain: Duration = "2s" in WINDOW;
-        /// How long a process may take to end after TERM before it is killed.
+        /// How long a process may take to end after SIGTERM before it is killed.
         stop_grace: Duration = "10s" in WINDOW;
-        /// How long one attempt may take; unset or off means as long as it needs.
+        /// Time limit of one attempt; unset or off means none.
         time_limit: Choice<Duration> = unset in TIME;
-        /// How much output of one launch is kept; at the limit the agent is held, and nothing is dropped.
+        /// Maximum output kept of one launch; at the limit the agent is paused, and nothing is
+        /// dropped.
         output_limit: Bytes = "1GiB" in OUTPUT;
-        /// Over how much time sessions are spread that go on after a limit of the account has passed.
+        /// Period over which sessions resume after a limit of the account has passed.
         limit_jitter: Duration = "30s" in WINDOW;
-        /// How far apart the sessions of one account go on after its limit has passed.
+        /// Minimum interval between resumed sessions of one account after its limit has passed.
         limit_spacing: Duration = "10s" in WINDOW;
-        /// How often work that failed its checks is sent back to the agent.
+        /// How many times work that failed its checks is sent back to the agent.
         rework: u32 = 3 in REPEATS;
-        /// Whether exit status 0 counts as the claim that the work is done.
+        /// Whether exit status 0 counts as a claim that the work is done.
         exit0_is_done: bool = false;
-        /// Whether work that changed nothing can pass its checks.
+        /// Whether work without any changes can pass its checks.
         no_change_ok: bool = false;
     }
 
-    /// How work is checked.
+    /// Verification of work.
     "verify" => Verify {
         /// The commands that must succeed, run in a clean checkout of the committed tree.
         checks: Vec<Command> = [];
-        /// How long one check may take.
+        /// Time limit of one check.
         time_limit: Duration = "30m" in TIME;
-        /// How much output of one check is kept.
+        /// Maximum output kept of one check.
         output_limit: Bytes = "64MiB" in OUTPUT;
-        /// What stays in a checkout from one check to the next.
+        /// Files that stay in a checkout from one check to the next.
         keep: Vec<RelativePattern> = ["target", "node_modules"];
-        /// Files that the checks rest on: the checks use the base's version, and a change of them is reported and waits for you before it is merged.
+        /// Files that the checks depend on: the checks use the base's version, and a change of them
+        /// is reported and waits for your approval before it is merged.
         protected: Vec<RelativePattern> = [];
     }
 
-    /// How a run goes from its goal to its outcome.
+    /// How a run turns its goal into an outcome.
     "run" => Run {
-        /// What becomes of work that was proved: it stays on a branch of its own, is merged, or becomes a pull request.
+        /// What happens to verified work: it stays on its own branch, is merged, or becomes a pull
+        /// request.
         land: Land = "branch";
-        /// Whether an agent first reads the goal and the project, and asks what is unclear.
+        /// Whether an agent first reads the goal and the project, and asks about unclear points.
         triage: bool = true;
-        /// Whether the goal is divided into tasks: if triage says that one is too little, always, or never.
+        /// Whether the goal is split into tasks: if triage finds one task insufficient, always, or
+        /// never.
         plan: PlanMode = "auto";
-        /// Whether a person has to approve of a plan before its tasks are worked on.
+        /// Whether the user has to approve a plan before its tasks start.
         approve_plan: bool = false;
-        /// How many agents of one run work at the same time; unset or off means as many as the machine has processors, from two to eight.
+        /// Maximum number of agents of one run that work at the same time; unset or off means the
+        /// number of processors, from two to eight.
         parallel: Choice<u32> = unset in AGENTS;
-        /// How many agents of all runs work at the same time; unset or off means twice as many as of one run.
+        /// Maximum number of agents of all runs that work at the same time; unset or off means
+        /// twice the number for one run.
         machine_parallel: Choice<u32> = unset in AGENTS;
-        /// How many finished tasks are merged and checked together.
+        /// Maximum number of finished tasks that are merged and checked together.
         batch: u32 = 8 in BATCH;
-        /// How often a task whose agent failed is begun again.
+        /// How many times a task whose agent failed is started again.
         retries: u32 = 1 in REPEATS;
-        /// Whether people may be asked at all.
+        /// Whether the agents may ask the user questions.
         questions: bool = true;
-        /// How often a pull request is looked at.
+        /// How often a pull request is polled.
         pull_every: Duration = "30s" in TIME;
-        /// How long checks of a pull request are waited for before there are none.
+        /// How long to wait for a pull request's checks to appear before assuming that there are
+        /// none.
         pull_checks: Duration = "60s" in WINDOW;
-        /// Whose comments on a pull request go back to the agents: of people with write access, or of everyone. A project's file cannot widen it.
+        /// Whose comments on a pull request go back to the agents: those of users with write
+        /// access, or of everyone. A project's file cannot widen it.
         comments_from: CommentAuthors = "write";
     }
 
-    /// Which reviews a run has, and what they do about what they find.
+    /// The reviews of a run, and what they do about their findings.
     "review" => Review {
-        /// The review of a plan: it tells what it thinks, or edits the plan too.
+        /// The review of a plan: it reports findings, or also edits the plan.
         plan: ReviewMode = "repair";
         /// The review of the work.
         task: ReviewMode = "report";
         /// The review of the whole, before it lands.
         whole as "final": ReviewMode = "off";
-        /// How many times a review that repairs may look.
+        /// Maximum review-and-fix rounds.
         cycles: u32 = 2 in CYCLES;
     }
 
-    /// What tokens cost, to be shown with what a run used; without both prices no cost is shown.
+    /// Token prices, to show the cost of a run; without both prices no cost is shown.
     "prices" => Prices {
         /// The currency of the prices.
         currency: Label = "USD";
-        /// What a million tokens of input cost.
+        /// The price of a million input tokens.
         input: Choice<Price> = unset;
-        /// What a million tokens of output cost.
+        /// The price of a million output tokens.
         output: Choice<Price> = unset;
     }
 
-    /// What the agents of a run are told, in the project's own words; unset or off leaves it to Provost.
+    /// Project-specific prompts for the agents of a run; unset or off means Provost's own.
     "prompts" => Prompts {
-        /// To understand the goal, and to ask what is unclear.
+        /// To understand the goal, and to ask about unclear points.
         triage: Choice<Prompt> = unset;
-        /// To divide the goal into tasks.
+        /// To split the goal into tasks.
         plan: Choice<Prompt> = unset;
         /// To review a plan.
         plan_review: Choice<Prompt> = unset;
-        /// To tell a plan, or a review of one, once more without its faults.
+        /// To correct an invalid plan, or an invalid review of one.
         plan_faults: Choice<Prompt> = unset;
         /// To do the work.
         work: Choice<Prompt> = unset;
-        /// To go on with the next task in the same conversation.
+        /// To continue with the next task in the same conversation.
         next: Choice<Prompt> = unset;
-        /// To mend work that fails checks once it is merged with what others did.
+        /// To fix work that fails checks after it was merged with other work.
         broken: Choice<Prompt> = unset;
         /// To review the work and change nothing.
         review: Choice<Prompt> = unset;
-        /// To review the work and mend what is found.
+        /// To review the work and fix the findings.
         repair: Choice<Prompt> = unset;
-        /// To go on with work that was ended before it was done.
+        /// To continue work that was ended before it was done.
         resume: Choice<Prompt> = unset;
-        /// To mend files in which both sides of a merge stand.
+        /// To resolve files with merge conflicts.
         merge: Choice<Prompt> = unset;
-        /// To take up what a pull request was told.
+        /// To address the review comments of a pull request.
         remarks: Choice<Prompt> = unset;
     }
 
     /// Where agents work.
     "worktree" => Worktree {
-        /// Whether each session gets a worktree and a branch of its own; unset leaves it to the command.
+        /// Whether each session gets its own worktree and branch; unset leaves it to the command.
         enabled: Option<bool> = unset;
-        /// What the names of branches begin with, before a slash.
+        /// The prefix of branch names, before a slash.
         branch_prefix: BranchPrefix = "provost";
         /// Ignored files that are copied into a new worktree.
         copy: Vec<RelativePattern> = [];
@@ -191,199 +201,230 @@ options! {
         setup: Choice<Command> = unset;
     }
 
-    /// What Provost's git runs besides git. Counts in the user's own file only.
+    /// Programs that Provost's git may run. Allowed in the user's own file only.
     "git" => GitPrograms {
-        /// Filters that you trust, such as "lfs": Provost runs their commands as your own git configuration (`git config --global`) has them. A repository that needs another filter is refused.
+        /// Filters that you trust, such as "lfs": Provost runs their commands as in your own git
+        /// configuration (`git config --global`). A repository that needs another filter is
+        /// refused.
         filters: Vec<Label> = [];
     }
 
-    /// The terminals of agents that have one.
+    /// Terminals of agents that have one.
     "terminal" => Terminal {
         /// Whether each of them also gets a window in Provost's own tmux.
         tmux: bool = false;
     }
 
-    /// How much a session, or a run with all its sessions, may use before it stops; `provost limit` raises it.
+    /// How much a session, or a run with all its sessions, may use before it stops; `provost limit`
+    /// raises it.
     "budget" => Budget {
-        /// How many tokens, input and output together; unset or off means as many as it needs.
+        /// Maximum number of tokens, input and output together; unset or off means no limit.
         tokens: Choice<Tokens> = unset in BUDGET;
-        /// How many turns; unset or off means as many as it needs.
+        /// Maximum number of turns; unset or off means no limit.
         turns: Choice<u32> = unset in TURNS;
     }
 
-    /// Which approvals need no person: deny beats ask, ask beats allow, and what no rule names is asked.
+    /// Approvals that need no user: deny overrides ask, ask overrides allow, and anything without a
+    /// rule is asked.
     "approvals" => ApprovalRules {
-        /// The version of the rules' form.
+        /// The version of the rule format.
         version: RulesVersion = 1;
-        /// What is approved without asking, if all of what the agent wants is named here.
+        /// Approved without asking, if everything that the agent requests is listed here.
         allow: Vec<ApprovalRule> = [];
-        /// What is always asked, although it is allowed.
+        /// Always asked, even if allowed.
         ask: Vec<ApprovalRule> = [];
-        /// What is denied without asking. The lists of all layers add up: a project takes away nothing that the user denies.
+        /// Denied without asking. The lists of all layers add up: a project cannot remove what the
+        /// user denies.
         deny: Vec<ApprovalRule> = [];
-        /// How long an approval may wait for a person before it is denied; unset or off means for ever.
+        /// How long an approval may wait for the user before it is denied; unset or off means for
+        /// ever.
         expire_after: Choice<Duration> = unset in TIME;
     }
 
-    /// Skills besides those that an agent finds by itself.
+    /// Skills besides those that an agent finds itself.
     "skills" => Skills {
-        /// Directories with further skills, in the order of their precedence.
+        /// Directories with further skills, in order of precedence.
         roots: Vec<FilePath> = [];
     }
 
-    /// Commands that run when something happens, with the event as JSON on standard input.
+    /// Commands that run on an event, with the event as JSON on standard input.
     "hooks" => HookDefaults {
-        /// How long a hook may take, unless it says so itself.
+        /// Default time limit of a hook.
         time_limit: Duration = "30s" in TIME;
-        /// How much output of a hook is kept, unless it says so itself.
+        /// Default maximum output kept of a hook.
         output_limit: Bytes = "1MiB" in OUTPUT;
     }
 
-    /// What is done by itself when a session is quiet or stalled, asks, or comes to a limit; every one runs the hook `session.reaction`.
+    /// Automatic reactions when a session is quiet or stalled, asks, or reaches a limit; each also
+    /// runs the hook `session.reaction`.
     "reactions.*" => Reaction {
         /// The occasion.
         on: On = required;
-        /// How long it has to hold first, and how far apart the answers to one occasion are; unset or off means none. For "resume_later": how long to wait if the agent does not say until when.
+        /// How long the occasion has to last first, and the interval between reactions to it; unset
+        /// or off means none. For "resume_later": how long to wait if the agent reports no reset
+        /// time.
         after: Choice<Duration> = unset in SILENCE;
-        /// For the occasion "context": how full it has to be, in percent; unset or off means 85.
+        /// For the occasion "context": the fill level in percent; unset or off means 85.
         at: Choice<u32> = unset in PERCENT;
-        /// What is done.
+        /// The action.
         act as "do": Act = required;
-        /// What the agent is told by "nudge" and "interrupt", instead of Provost's words, and by "hand_over" besides them.
+        /// The message to the agent for "nudge" and "interrupt", instead of Provost's own, and an
+        /// addition to it for "hand_over".
         text: Option<Line> = unset;
-        /// For "hand_over": the agent that goes on.
+        /// For "hand_over": the agent that takes over.
         agent: Option<Line> = unset;
-        /// How often one occasion is answered.
+        /// Maximum number of reactions to one occasion.
         times: u32 = 1 in TIMES;
-        /// How often this happens in one attempt.
+        /// Maximum number of reactions in one attempt.
         total: u32 = 10 in TIMES;
     }
 
     /// The agents that `--agent NAME` can start.
     "agents.*" => Agent {
-        /// How Provost talks to the agent.
+        /// The protocol of the agent.
         driver: Driver = "command";
         /// The program and its arguments.
         command: Argv = required;
-        /// A variable of the agent's environment; `$NAME` takes the value from the daemon's environment.
+        /// A variable of the agent's environment; `$NAME` takes the value from the daemon's
+        /// environment.
         env["*"]: Variables = unset;
-        /// Variables that the agent gets from the daemon's environment; a star at the end stands for any rest.
+        /// Variables that the agent gets from the daemon's environment; a star at the end matches
+        /// any rest.
         pass_env: NamePatterns = [];
     }
 
     /// The built-in agent: `--agent codex` needs no configuration.
     "agents.codex" => Codex {
-        /// The program; unset or off means the newest usable one on `PATH` and in known places.
+        /// The program; unset or off means the newest usable one on `PATH` and in known locations.
         path: Choice<FilePath> = unset;
         /// The model; unset or off leaves it to Codex and its own configuration.
         model: Choice<Label> = unset;
-        /// How hard the model thinks, as in low, medium or high; unset or off leaves it to Codex.
+        /// The reasoning effort, such as low, medium or high; unset or off leaves it to Codex.
         effort: Choice<Label> = unset;
         /// What commands may do to the machine.
         sandbox: Sandbox = "workspace-write";
-        /// Whether commands in the sandbox reach the network.
+        /// Whether commands in the sandbox have network access.
         network: bool = false;
         /// When Codex asks for approval.
         approvals: Approvals = "on-request";
-        /// Whether Codex may ask people questions.
+        /// Whether Codex may ask the user questions.
         questions: bool = true;
-        /// Whether Codex may have agents of its own; unset leaves it to Codex, and runs ask it.
+        /// Whether Codex may use sub-agents; unset leaves it to Codex, and runs ask for it.
         multi_agent: Option<bool> = unset;
-        /// The user's Codex home, from which each session's own is made; unset means `$CODEX_HOME`, else `~/.codex`; off means none.
+        /// The user's Codex home, from which each session's home is derived; unset means
+        /// `$CODEX_HOME`, else `~/.codex`; off means none.
         home: Choice<FilePath> = unset;
         /// A variable of Codex's environment; `$NAME` takes the value from the daemon's environment.
         env["*"]: Variables = unset;
-        /// Variables that Codex gets from the daemon's environment; a star at the end stands for any rest.
+        /// Variables that Codex gets from the daemon's environment; a star at the end matches any
+        /// rest.
         pass_env: NamePatterns = [];
     }
 
     /// How `provost monitor` watches.
     "monitor" => Monitor {
-        /// How long a session may be silent before the monitor says that it is stuck; its state is not changed by that.
+        /// How long a session may be silent before the monitor reports it as stuck; its state does
+        /// not change.
         stale_after: Duration = "300s" in SILENCE;
     }
 
-    /// What `provost monitor --workflow` can hold work against; in every text `{key}`, `{epic}` and `{story}` stand for parts of the key.
+    /// Verifiers for `provost monitor --workflow`; in every text, `{key}`, `{epic}` and `{story}`
+    /// are replaced by parts of the key.
     "verifiers.*" => Verifier {
-        /// A command that has to end with exit status 0, run where the agent worked.
+        /// A command that has to exit with status 0, run where the agent worked.
         command: Choice<Command> = unset;
-        /// How long the command may take.
+        /// Time limit of the command.
         time_limit: Duration = "60s" in TIME;
-        /// How much output of the command is taken before it is ended.
+        /// Maximum output of the command before it is killed.
         output_limit: Bytes = "1MiB" in OUTPUT;
-        /// A file below the place where the agent worked; one star in its name stands for any text, and exactly one file has to match.
+        /// A file below the agent's working directory; one star in its name matches any text, and
+        /// exactly one file has to match.
         file: Option<Line> = unset;
         /// A pattern that a whole line of the file has to match.
         matches: Option<Line> = unset;
         /// A field of the file (YAML, JSON, TOML, or the front matter of Markdown), with dots between names.
         field: Option<Line> = unset;
-        /// The text that the field has to be.
+        /// The text that the field has to equal.
         equals: Option<Line> = unset;
     }
 
-    /// Workflows that `provost monitor --workflow NAME` knows.
+    /// Workflows for `provost monitor --workflow NAME`.
     "workflows.*" => Workflow {
-        /// The verifier that says whether the work is complete.
+        /// The verifier that decides whether the work is complete.
         verifier: Label = required;
-        /// How often it is advised to try again.
+        /// How many retries are advised.
         retries: u32 = 2 in REPEATS;
-        /// What it means that no tries are left: a person has to decide, or it can be put aside.
+        /// What happens when no retries are left: the user has to decide, or the work can be
+        /// deferred.
         escalate: Escalation = "critical";
-        /// Whether a try that comes to the same as the one before is put aside.
+        /// Whether a retry with the same result as the previous one is deferred.
         defer_on_plateau: bool = true;
-        /// Agents that every second try is advised for, in turn.
+        /// Agents that are advised for every second retry, in turn.
         fallback: Vec<Label> = [];
     }
 
-    /// Loops of the project's own, for `provost pair --loop NAME`; one that has the name of a built-in loop changes it key by key.
+    /// The project's loops, for `provost pair --loop NAME`; one with the name of a built-in loop
+    /// changes it key by key.
     "loops.*" => LoopTemplate {
-        /// The built-in loop that it begins from; unset means the one of its own name, if there is one.
+        /// The built-in loop to start from; unset means the one with the same name, if there is
+        /// one.
         from: Option<Line> = unset;
-        /// How many iterations it may have; unset or off leaves it to the loop that it begins from, else 10.
+        /// Maximum number of iterations; unset or off means that of the loop it starts from, else
+        /// 10.
         max: Choice<u32> = unset in ITERATIONS;
-        /// What is done to the worker's conversation before each further iteration; unset or off leaves it to the loop that it begins from, else keeps it.
+        /// What happens to the worker's conversation before each further iteration; unset or off
+        /// means that of the loop it starts from, else it is kept.
         clean_up: Choice<CleanUp> = unset;
-        /// After how many iterations in a row that changed nothing it is stopped; unset leaves it to the loop that it begins from, else 3; off means never.
+        /// The number of consecutive iterations without a change after which the loop stops; unset
+        /// means that of the loop it starts from, else 3; off means never.
         plateau: Choice<u32> = unset in PLATEAU;
-        /// How many tokens its workers may use in all; unset or off means as many as they need.
+        /// Maximum number of tokens that its workers may use in all; unset or off means no limit.
         tokens: Choice<Tokens> = unset in BUDGET;
-        /// Tools that its members are told of.
+        /// Tools that are suggested to its members.
         tools: Vec<Label> = [];
-        /// What each iteration has to show, by its name: `"verified:COMMAND"`, `"verified"` for the project's own checks, `"asserted"`, `"attack"`, `"artifact:FIELD,FIELD"` or `"pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]"`; off leaves out what the loop that it begins from asks for.
+        /// The evidence that each iteration requires, by name: `"verified:COMMAND"`, `"verified"`
+        /// for the project's own checks, `"asserted"`, `"attack"`, `"artifact:FIELD,FIELD"` or
+        /// `"pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]"`; off removes evidence of the loop
+        /// it starts from.
         evidence["*"]: Proofs = unset;
     }
 
-    /// Managers that are rules and no agent, for `provost pair --manager policy:NAME`.
+    /// Rule-based managers, for `provost pair --manager policy:NAME`.
     "policies.*" => ManagerPolicy {
-        /// How many things it may do in one task; the last of them tells the operator that it does no more.
+        /// Maximum number of actions in one team; the last one notifies the operator that there are
+        /// no more.
         acts: u32 = 50 in ACTS;
-        /// Whether the open checks are run when the workers say that they are done.
+        /// Whether the open checks are run when the workers report that they are done.
         check: bool = true;
-        /// How often work is sent back, because a check failed or evidence is missing; then the operator is told.
+        /// How many times work is sent back because a check failed or evidence is missing; then the
+        /// operator is notified.
         rework: u32 = 3 in REPEATS;
-        /// What the worker is told before what the checks printed, instead of Provost's words.
+        /// The message to the worker before the output of the checks, instead of Provost's own.
         rework_text: Option<Line> = unset;
-        /// Whether criteria that members propose are accepted; otherwise the operator is told.
+        /// Whether criteria that members propose are accepted; otherwise the operator is notified.
         accept: bool = false;
-        /// How long a worker may rest without a word before it is nudged; unset or off means for ever.
+        /// How long a worker may be idle without a report before it is nudged; unset or off means
+        /// for ever.
         nudge_after: Choice<Duration> = unset in SILENCE;
-        /// How often workers are nudged; then the operator is told.
+        /// How many times workers are nudged; then the operator is notified.
         nudges: u32 = 3 in REPEATS;
-        /// What a worker that rests is told, instead of Provost's words.
+        /// The message to an idle worker, instead of Provost's own.
         nudge_text: Option<Line> = unset;
-        /// Whether the next iteration of a loop is asked for when this one has its evidence and something is still open.
+        /// Whether the next iteration of a loop is started when the current one has its evidence
+        /// and something is still open.
         go_on: bool = true;
-        /// Whether the task is finished when nothing is open and a check proved the work; otherwise the operator is told.
+        /// Whether the team is finished when nothing is open and a check verified the work;
+        /// otherwise the operator is notified.
         finish: bool = true;
     }
 
-    /// What every child process gets from the environment.
+    /// The environment of every child process.
     "environment" => Environment {
-        /// Variables that children get besides the safe ones; a star at the end stands for any rest.
+        /// Variables that children get besides the safe ones; a star at the end matches any rest.
         allow: NamePatterns = [];
     }
 
-    /// How output for people looks.
+    /// The appearance of terminal output.
     "ui" => Ui {
         /// When output is coloured.
         color: Color = "auto";
@@ -395,11 +436,11 @@ events! {
     SessionOpened = "session.opened";
     /// a session's agent was started.
     SessionStarted = "session.started";
-    /// a session waits for a person.
+    /// a session waits for the user.
     SessionNeedsInput = "session.needs_input";
     /// a session's turn is open and silent for too long.
     SessionStalled = "session.stalled";
-    /// a session cannot be observed any more.
+    /// a session cannot be observed any longer.
     SessionLost = "session.lost";
     /// a session's work was sent back after failed checks.
     SessionRework = "session.rework";
@@ -409,7 +450,7 @@ events! {
     SessionSucceeded = "session.succeeded";
     /// a session's work failed.
     SessionFailed = "session.failed";
-    /// a session ended cleanly, and nobody said that its work was done.
+    /// a session ended cleanly without a claim that its work was done.
     SessionEndedUnclaimed = "session.ended_unclaimed";
     /// the user stopped a session that had claimed no end, or its team ended.
     SessionStopped = "session.stopped";
@@ -417,17 +458,17 @@ events! {
     SessionDisputed = "session.disputed";
     /// a session was cancelled.
     SessionCancelled = "session.cancelled";
-    /// a person accepted a session's work.
+    /// the user accepted a session's work.
     SessionAccepted = "session.accepted";
-    /// a newer attempt took the place of an unfinished one.
+    /// a newer attempt replaced an unfinished one.
     SessionSuperseded = "session.superseded";
     /// a claim arrived after the outcome was sealed.
     SessionLateClaim = "session.late_claim";
-    /// a reaction was carried out on a session.
+    /// a reaction was applied to a session.
     SessionReaction = "session.reaction";
     /// a run was opened.
     RunOpened = "run.opened";
-    /// an agent of a run waits for a person.
+    /// an agent of a run waits for the user.
     RunQuestion = "run.question";
     /// a review of a run found something.
     RunFindings = "run.findings";

@@ -1,4 +1,5 @@
-//! Which keys of a project's file need the user's trust: those that run something or widen rights.
+//! Decides which keys of a project's file need the user's trust: those that run something or widen
+//! rights.
 
 use serde_json::Value as Json;
 
@@ -8,8 +9,9 @@ use crate::preset;
 use crate::problem::Error;
 use crate::source::Source;
 
-/// Keys that name no program and widen no rights; a star stands for any one name, and a name at the end for all
-/// keys below it. Every other key needs trust, a new one too until it is listed here.
+/// Keys that name no program and widen no rights; a star matches any one name, and a pattern
+/// matches all keys below it. Every other key needs trust, and so does a new key until it is listed
+/// here.
 const HARMLESS: [&str; 51] = [
     "agents.codex.effort",
     "agents.codex.model",
@@ -64,8 +66,8 @@ const HARMLESS: [&str; 51] = [
     "worktree.enabled",
 ];
 
-/// Whether a project's value of this key counts only once the user trusts it. A preset's key is judged as the key
-/// that it sets.
+/// Whether a project's value of this key is ignored until the user trusts it. A preset's key is
+/// treated like the key that it sets.
 pub fn needs_trust(key: &str) -> bool {
     let key = preset::split(key).map_or(key, |(_, set)| set);
     !HARMLESS.iter().any(|pattern| is_below(key, pattern))
@@ -89,7 +91,7 @@ fn is_below(key: &str, pattern: &str) -> bool {
         .all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
 }
 
-/// A value as it was written; nothing in it is masked.
+/// Returns a value as written; nothing in it is masked.
 fn written(node: &Node) -> Json {
     match &node.item {
         Item::Switch(on) => Json::from(*on),

@@ -1,4 +1,4 @@
-//! How an untyped value becomes a typed one: the seam between the table and the types.
+//! Converts untyped values into typed ones: the interface between the table and the types.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::node::{Item, Node};
 use crate::problem::{Fault, ProblemKind, quote};
 use crate::shape::{Limits, Shape};
 
-/// A type that one value of the configuration can have.
+/// A type of a single configuration value.
 pub(crate) trait Value: Sized {
     fn shape() -> Shape;
 
@@ -28,18 +28,18 @@ pub(crate) trait Value: Sized {
     }
 }
 
-/// A type that a field of a section can have: usually one value, sometimes a map of them.
+/// A type of a section's field: usually one value, sometimes a map of them.
 pub(crate) trait Setting: Sized {
     fn shape() -> Shape;
 
-    /// Checks one value and tells how to show it.
+    /// Checks one value and returns how to show it.
     fn check(node: &Node, limits: Limits) -> Result<Json, Vec<Fault>>;
 
-    /// Takes the field out of values that were all checked before.
+    /// Reads the field from values that were all checked before.
     fn take(chosen: &Chosen, name: &str) -> Self;
 }
 
-/// The winning value of every key that any layer set.
+/// The effective value of every key that any layer set.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen(BTreeMap<String, Node>);
 
@@ -65,7 +65,7 @@ impl Chosen {
         self.0.insert(name, node);
     }
 
-    /// The last segments of the names right below a prefix, with their values.
+    /// Returns the last segments of the names right below a prefix, with their values.
     pub(crate) fn below<'a>(&'a self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a Node)> {
         let prefix = format!("{prefix}.");
         let within = self.0.range(prefix.clone()..).take_while({
@@ -76,7 +76,7 @@ impl Chosen {
     }
 }
 
-/// Reads a value and holds it against limits.
+/// Reads a value and checks its limits.
 pub(crate) fn bounded<V: Value>(node: &Node, limits: Limits) -> Result<V, Vec<Fault>> {
     let value = V::read(node)?;
     match value.amount() {
@@ -97,7 +97,7 @@ fn out_of_range(node: &Node, shape: &Shape, amount: u64, limits: Limits) -> Faul
     )
 }
 
-/// The text of a string, or a fault that says what was expected instead.
+/// Returns the text of a string, or a fault that states what was expected.
 pub(crate) fn text<V: Value>(node: &Node) -> Result<&str, Vec<Fault>> {
     match &node.item {
         Item::Text(text) | Item::Written(text) => Ok(text),
@@ -142,7 +142,7 @@ impl Value for bool {
     }
 }
 
-/// A switch that is unset unless a layer says on or off.
+/// A switch that is unset unless a layer sets it on or off.
 impl Value for Option<bool> {
     fn shape() -> Shape {
         Shape::Switch
@@ -179,7 +179,7 @@ impl Value for u32 {
                 return Err(wrong_type::<Self>(node));
             }
         };
-        number.ok_or_else(|| invalid(node, "it is negative, too large or no number"))
+        number.ok_or_else(|| invalid(node, "it is negative, too large or not a number"))
     }
 
     fn show(&self) -> Json {
@@ -208,7 +208,7 @@ impl<V: Value> Value for Vec<V> {
     }
 }
 
-/// Gathers all values, or all faults.
+/// Collects all values, or all faults.
 fn collect<V>(results: impl Iterator<Item = Result<V, Vec<Fault>>>) -> Result<Vec<V>, Vec<Fault>> {
     let (mut values, mut faults) = (Vec::new(), Vec::new());
     for result in results {
@@ -228,7 +228,7 @@ fn written_switch(node: &Node, text: &str) -> Result<bool, Vec<Fault>> {
     }
 }
 
-/// Reads decimal digits and nothing else: no sign, no blanks, no separators.
+/// Parses decimal digits only: no sign, no blanks, no separators.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }

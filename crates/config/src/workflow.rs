@@ -1,9 +1,9 @@
-//! Workflows that need no configuration: those of BMAD, with the verifiers that are built in.
+//! Built-in workflows: those of BMAD, with the built-in verifiers.
 
 use crate::document::{self, Reading};
 use crate::source::Source;
 
-/// The workflows that are built in; a file may change them key by key.
+/// The built-in workflows; a file may change them key by key.
 pub(crate) const BUILT_IN: &str = r#"
 [workflows.create]
 verifier = "bmad-create"
@@ -25,7 +25,7 @@ verifier = "bmad-retro"
 escalate = "preference"
 "#;
 
-/// Reads the workflows that are built in.
+/// Reads the built-in workflows.
 pub(crate) fn built_in() -> Reading {
     document::read("built-in", BUILT_IN, |_| Source::Default)
 }

@@ -1,4 +1,4 @@
-//! Known bugs that tests switch on one by one, to show that the simulator finds each of them.
+//! Known bugs that tests enable one by one, to show that the simulator finds each of them.
 //!
 //! Compiled only with the feature `seeded-bugs`; without it every switch is the constant `false`.
 

@@ -1,16 +1,17 @@
-//! Ids. Those of runs, and of sessions of no run, are minted by the shell; all others are derived from
-//! them, so that the same decision always names the same thing and an effect's key is known before the effect is.
+//! Ids. The shell mints the ids of runs, and of sessions outside a run. All other ids are derived from
+//! them, so the same decision always names the same thing, and an effect's key is known before the
+//! effect runs.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// How many digits of an id people read and type.
+/// The number of digits in the short form of an id, which users read and type.
 const SHORT: usize = 8;
 
-/// Says whether a name reads like an id, or like the part of one that people are shown: what is named by its id has to be
-/// meant.
+/// Whether a name looks like an id or like the short form of one. Names must not, so that an id is never
+/// ambiguous.
 pub fn reads_like_an_id(name: &str) -> bool {
     let is_short = name.len() == SHORT && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_short || Uuid::try_parse(name).is_ok()
@@ -22,13 +23,13 @@ pub fn reads_like_an_id(name: &str) -> bool {
 pub struct SessionId(pub Uuid);
 
 impl SessionId {
-    /// Gives the eight last digits, which are random, for people to read and type.
+    /// Returns the last eight digits, which are random, for users to read and type.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
         text[text.len() - SHORT..].to_owned()
     }
 
-    /// Gives a time below `spread` that differs from session to session and is always the same for one.
+    /// Returns a time below `spread` that differs between sessions and never changes for one session.
     pub fn jitter_ms(&self, spread: u64) -> u64 {
         let random = u64::from_be_bytes(self.0.into_bytes()[8..].try_into().unwrap_or_default());
         random % spread.max(1)
@@ -41,7 +42,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Gives a time below `spread` that is always the same for one text (FNV-1a).
+/// Returns a time below `spread` that is always the same for one text (FNV-1a).
 pub(crate) fn jitter_of(text: &str, spread: u64) -> u64 {
     let mix = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix) % spread.max(1)
@@ -53,12 +54,12 @@ pub(crate) fn jitter_of(text: &str, spread: u64) -> u64 {
 pub struct RunId(pub Uuid);
 
 impl RunId {
-    /// Gives the id of the run's session of this number: the next ones after its own.
+    /// Returns the id of the run's session with this number. Session ids count up from the run's own id.
     pub fn session(&self, no: u32) -> SessionId {
         SessionId(Uuid::from_u128(self.0.as_u128().wrapping_add(u128::from(no))))
     }
 
-    /// Gives the eight last digits, for people to read and type.
+    /// Returns the last eight digits, for users to read and type.
     pub fn short(&self) -> String {
         SessionId(self.0).short()
     }
@@ -78,13 +79,13 @@ impl FromStr for RunId {
     }
 }
 
-/// A task that stands alone, and is none of a run's plan.
+/// A team: agents and people who work on one goal under a manager. Not a task of a run's plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StandingId(pub Uuid);
 
 impl StandingId {
-    /// Gives the eight last digits, for people to read and type.
+    /// Returns the last eight digits, for users to read and type.
     pub fn short(&self) -> String {
         SessionId(self.0).short()
     }
@@ -104,9 +105,9 @@ impl FromStr for StandingId {
     }
 }
 
-/// The reason a text is no id.
+/// A text that is not a valid id, and the form that was expected.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("\"{0}\" is no id: expected {1}")]
+#[error("\"{0}\" is not a valid id: expected {1}")]
 pub struct BadId(String, &'static str);
 
 impl FromStr for SessionId {
@@ -117,7 +118,7 @@ impl FromStr for SessionId {
     }
 }
 
-/// Defines an id that is a session's id with a letter and a number behind it.
+/// Defines an id that consists of a session's id, a letter and a number.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident, $letter:literal, $what:literal) => {
         $(#[$doc])*
@@ -166,11 +167,11 @@ numbered!(
     LaunchId, "l", "a launch id (SESSION.lN)"
 );
 numbered!(
-    /// A request: something an agent waits for a person to settle.
+    /// A request: an approval, question or dialog that an agent waits for a user to settle.
     RequestId, "q", "a request id (SESSION.qN)"
 );
 
-/// A git tree's hash: what a verdict is about.
+/// A git tree's hash. Verdicts are about trees.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TreeId(pub String);

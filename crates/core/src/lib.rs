@@ -1,9 +1,9 @@
-//! The pure domain of Provost: what is true about a session, and what follows from it.
+//! The pure domain of Provost: the state of sessions, runs and teams, and the rules that change it.
 //!
 //! Nothing here reads a clock, a random source, a file or a socket. Time, ids and observations come in
-//! as arguments; events and owed effects go out as values.
+//! as arguments; events and pending effects go out as values.
 
-/// Says whether a rule is broken on purpose. See the feature `seeded-bugs`.
+/// Whether a rule is broken on purpose. See the feature `seeded-bugs`.
 #[cfg(feature = "seeded-bugs")]
 macro_rules! bug {
     ($name:ident) => {
@@ -11,7 +11,7 @@ macro_rules! bug {
     };
 }
 
-/// Says whether a rule is broken on purpose: never, in this build.
+/// Whether a rule is broken on purpose: never, in this build.
 #[cfg(not(feature = "seeded-bugs"))]
 macro_rules! bug {
     ($name:ident) => {

@@ -2,99 +2,101 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How many requests of one session may be open; what an agent asks beyond that is output and nothing more.
+/// The maximum number of open requests in one session. Further requests are kept as output only.
 pub const MAX_OPEN_REQUESTS: usize = 100;
 
-/// How many messages may wait for one agent.
+/// The maximum number of messages queued for one agent.
 pub const MAX_QUEUED: usize = 100;
 
-/// How many bytes are kept of what an agent says at the end of a turn: its whole output is in the journal.
+/// The maximum bytes kept of an agent's last message in a turn. The journal has its whole output.
 pub const MAX_SAYS: usize = 4 << 10;
 
-/// How many different warnings of an agent are kept.
+/// The maximum number of different warnings kept for an agent.
 pub const MAX_WARNINGS: usize = 20;
 
-/// How many things are named that a snapshot leaves out.
+/// The maximum number of paths listed that a snapshot leaves out.
 pub const MAX_LEFT_OUT: usize = 20;
 
-/// How many hooks that have ended a session remembers; all of them are in its events.
+/// The maximum number of finished hooks kept in memory. The session's events have all of them.
 pub const MAX_HOOKS_KEPT: usize = 50;
 
-/// How long a good end of a run's session has to stand, if its window is not shorter still. A run asks for the facts itself:
-/// it takes only what is committed, and what was checked is looked at again after the checks. Other ends keep
-/// their window, for a late word may still turn them.
+/// The settle window for a good outcome of a run's session, unless the session's own window is shorter.
+/// A run verifies the facts itself: it takes only committed work, and compares the tree again after the
+/// checks. Other outcomes keep their full window, because a late report can still change them.
 pub const RUN_SETTLE_MS: u64 = 50;
 
-/// How many reports of one launch are recorded.
+/// The maximum number of reports recorded for one launch.
 pub const MAX_REPORTS: u32 = 10_000;
 
-/// How many bytes of reports of one launch are recorded.
+/// The maximum bytes of reports recorded for one launch.
 pub const MAX_REPORT_BYTES: u64 = 8 << 20;
 
-/// How many facts of a session are kept in memory, the newest; all of them are in its events.
+/// The maximum number of facts kept in memory; older ones are dropped. The session's events have all of
+/// them.
 pub const MAX_FACTS_KEPT: usize = 100;
 
-/// How many late claims of an attempt are kept in memory, the newest; all of them are in its events.
+/// The maximum number of late claims of an attempt kept in memory; older ones are dropped. The session's
+/// events have all of them.
 pub const MAX_LATE_CLAIMS_KEPT: usize = 50;
 
-/// How many bytes of a fact or a late claim are kept in memory; the whole text is in its event.
+/// The maximum bytes of a fact or late claim kept in memory. Its event has the whole text.
 pub const MAX_TEXT_KEPT: usize = 4 << 10;
 
-/// How long a turn is waited for that the agent is about to begin by itself.
+/// How long to wait for a turn that the agent is about to begin by itself.
 pub const OWN_TURN_MS: u64 = 30_000;
 
-/// How many times in a row a message is sent that the agent's program refuses.
+/// How many times in a row a message is sent that the agent's program rejects.
 pub const MAX_REFUSALS: u32 = 5;
 
-/// How many times in an attempt a launch is repeated that failed before the agent answered.
+/// How many times per attempt a launch is repeated that failed before the agent responded.
 pub const MAX_RELAUNCHES: u32 = 1;
 
-/// The windows and bounds that a session was opened with.
+/// The timeouts and limits that a session was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bounds {
-    /// How long a terminal state must stand before it is sealed.
+    /// The settle window: how long a terminal state must last before it is sealed.
     pub settle_ms: u64,
-    /// How long the output of a process known to have ended is waited for.
+    /// How long to wait for remaining output after the process is known to have ended.
     pub drain_ms: u64,
-    /// How long a process may live on after it closed its stream.
+    /// How long a process may keep running after it closed its stream.
     pub stream_settle_ms: u64,
     /// How long a turn may be silent before the session is shown as stalled.
     pub stale_ms: u64,
-    /// How long an interrupted agent has before it is sent TERM, and TERM before KILL.
+    /// How long an interrupted agent has before TERM is sent, and a terminated one before KILL.
     pub stop_grace_ms: u64,
-    /// How long after KILL the tree is waited for before it is reported as not verified gone.
+    /// How long to wait for the process tree after KILL before it is reported as not verified gone.
     pub kill_grace_ms: u64,
-    /// How long an attempt may take, waiting for people not counted; none means no limit.
+    /// How long an attempt may take, not counting time spent waiting for users. None means no limit.
     pub time_limit_ms: Option<u64>,
-    /// How long an approval may be open before it is denied; none means that it waits for a person.
+    /// How long an approval may stay open before it is denied. None means that it waits indefinitely.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_ms: Option<u64>,
-    /// How many times refuted work goes back to a living agent.
+    /// How many times refuted work is sent back to a running agent.
     pub rework: u32,
-    /// How many times the conversation of an agent that died at work is gone on with.
+    /// How many times the conversation of an agent that crashed at work is resumed.
     pub resumes: u32,
-    /// How many times an attempt waits for the account's limit to be lifted.
+    /// How many times an attempt waits for the account's usage limit to pass.
     pub limit_waits: u32,
-    /// How long to wait for that if the agent does not say until when.
+    /// How long to wait at a usage limit if the agent does not report when it passes.
     pub limit_wait_ms: u64,
-    /// Over how much time such waits are spread, so that not all sessions go on at once.
+    /// The jitter added to such waits, so that sessions do not all resume at once.
     pub limit_jitter_ms: u64,
-    /// How far apart the sessions of one account go on after such a wait, and how long one is at least.
+    /// The interval at which sessions of one account resume after such a wait, and the minimum wait.
     pub limit_spacing_ms: u64,
-    /// How long an agent may take until it names its conversation.
+    /// How long an agent may take to report its conversation id.
     pub handshake_ms: u64,
-    /// How long the agent's own record may take to show what was typed into its terminal.
+    /// How long the agent's transcript may take to show what was typed into its terminal.
     pub proof_ms: u64,
-    /// How long what was typed may go without that while no turn is open, before it is given up.
+    /// How long typed input may stay unconfirmed while no turn is open, before it is discarded.
     pub unproved_ms: u64,
-    /// How many times a tree that moved during verification is taken again.
+    /// How many new snapshots are taken of a tree that changes during verification.
     pub snapshots: u32,
-    /// How long one check may take.
+    /// The time limit of one check.
     pub check_time_ms: u64,
-    /// How many bytes one check may print.
+    /// The maximum bytes one check may print.
     pub check_output: u64,
-    /// How many bytes of a launch's output are kept before the agent is made to wait.
+    /// The maximum bytes of a launch's output that are kept. Beyond that the agent is made to wait.
     pub output_limit: u64,
 }
 

@@ -1,34 +1,36 @@
-//! Which approvals need no person. The project's rules come first; what they do not name is asked.
+//! Rules that settle approvals without a user. The project's rules come first; approvals that no rule
+//! matches are left to the user.
 //!
-//! A refusal is stronger than a question, and a question stronger than a permission, whatever the order
-//! of the rules. A permission holds only for what can be read with certainty: a command line with any
-//! shell syntax in it is never allowed by its first words, while a refusal looks into all of its parts.
+//! `deny` wins over `ask`, and `ask` over `allow`, whatever the order of the rules. An `allow` rule
+//! applies only to what can be parsed with certainty: a command line with shell syntax in it is never
+//! allowed by its first words, while a `deny` rule inspects all of its parts.
 //!
-//! `allow` names a program exactly. A bare name in a rule matches the same bare name in a command, and only if the
-//! agent's PATH leads to a file that the agent cannot write. A path matches only the same path. Both facts are IO:
-//! the engine looks them up ([`CommandLookup`]) for the words that [`programs`] returns. `deny` and `ask` compare
-//! loosely: whatever directory the program is named in, whatever runs it, with options in between.
+//! `allow` names a program exactly. A bare name in a rule matches the same bare name in a command, and
+//! only if the agent's PATH leads to a file that the agent cannot write. A path matches only the same
+//! path. Both facts need IO: the engine looks them up ([`CommandLookup`]) for the words that
+//! [`programs`] returns. `deny` and `ask` compare loosely: in any directory, behind any wrapper, with
+//! options in between.
 
 use serde::{Deserialize, Serialize};
 
 use crate::request::{CommandLookup, ProgramLookup, Subject};
 
-/// The version of the rules' form.
+/// The version of the rule format.
 pub const POLICY_VERSION: u32 = 1;
 
-/// Characters that make a command line more than words.
+/// Characters that make a command line more than plain words.
 const SHELL_SYNTAX: &[char] = &[
     ';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '*', '?', '[', ']', '~', '#', '!', '\\',
     '\n', '\r', '=',
 ];
 
-/// Characters between which a command may begin.
+/// Characters after which a command may begin.
 const SEPARATORS: &[char] = &[';', '|', '&', '(', ')', '{', '}', '`', '\n', '$'];
 
 /// Programs that run the command line which follows `-c`.
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash"];
 
-/// The project's rules about approvals.
+/// The project's approval rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     pub version: u32,
@@ -41,7 +43,7 @@ impl Default for Policy {
     }
 }
 
-/// What a rule does with what it matches.
+/// The effect of a rule on the requests that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -50,7 +52,7 @@ pub enum Decision {
     Deny,
 }
 
-/// What a rule is about.
+/// The pattern of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matcher {
@@ -58,7 +60,7 @@ pub enum Matcher {
     Command(Vec<String>),
     /// Files at or below this path.
     Path(String),
-    /// This host, or with a leading dot all below it.
+    /// This host, or with a leading dot all of its subdomains.
     Network(String),
 }
 
@@ -69,7 +71,7 @@ pub struct Rule {
     pub matches: Matcher,
 }
 
-/// What the rules say about one approval, and which rule said so.
+/// The result of the rules for one approval, with the rule that decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     Allow(String),
@@ -80,20 +82,23 @@ pub enum Ruling {
 /// Whose programs a command names.
 #[derive(Clone, Copy, Debug)]
 enum Programs<'a> {
-    /// The agent's: looked up on its PATH and in its directory. Without a lookup nothing is known of them.
+    /// The agent's programs, looked up on its PATH and in its directory. They are unknown without a
+    /// lookup.
     OfAgent(Option<&'a CommandLookup>),
-    /// Those on Provost's own PATH, which no agent chooses.
+    /// Programs on Provost's own PATH, which no agent controls.
     OnOwnPath,
 }
 
 impl Policy {
-    /// Judges what an approval is about. Of an unknown version nothing is understood, so all is asked, and so is what is
-    /// only guessed from a screen: anything can print there.
+    /// Applies the rules to an approval. Rules of an unknown version are not understood, so every
+    /// approval is left to the user. So is one inferred from a screen, because any program can print
+    /// there.
     pub fn rule(&self, subject: &Subject) -> Ruling {
         self.judge(subject, Programs::OfAgent(subject.lookup.as_ref()))
     }
 
-    /// Judges a command that Provost would run itself, in a checkout of its own. A relative path is allowed by no rule.
+    /// Applies the rules to a command that Provost would run itself, in its own checkout. No rule allows
+    /// a relative path.
     pub fn rule_own_command(&self, command: &str) -> Ruling {
         let subject = Subject { command: Some(command.to_owned()), ..Subject::default() };
         self.judge(&subject, Programs::OnOwnPath)
@@ -116,7 +121,7 @@ impl Policy {
         }
     }
 
-    /// Gives the same rules for another place: paths at or below one directory are put below the other.
+    /// Returns the same rules for another directory: paths at or below `from` are moved below `to`.
     #[must_use]
     pub fn moved(&self, from: &str, to: &str) -> Policy {
         let below = |path: &str| match path.strip_prefix(from) {
@@ -133,7 +138,7 @@ impl Policy {
         Policy { version: self.version, rules: self.rules.iter().map(moved).collect() }
     }
 
-    /// A permission for one part of what is asked is none for the rest of it.
+    /// Whether every part of the request is allowed. Permission for one part does not cover the rest.
     fn allows_all(&self, subject: &Subject, programs: Programs<'_>) -> bool {
         let allowed = |part: Subject| {
             let mut rules = self.rules.iter().filter(|rule| rule.decision == Decision::Allow);
@@ -172,7 +177,7 @@ impl Rule {
                 let command = subject.command.as_deref().unwrap_or_default();
                 parts(command).iter().any(|part| resembles(part, words))
             }
-            // A name may be a link: what is allowed is both named and found there.
+            // A name may be a symlink, so both the name and its target must be allowed.
             (Matcher::Path(below), Decision::Allow) => {
                 let mut places = subject.paths.iter().zip(&subject.real_paths);
                 places.any(|(path, real)| is_below(path, below) && is_below(real, below))
@@ -198,14 +203,14 @@ impl std::fmt::Display for Matcher {
     }
 }
 
-/// Returns the words of a command line that name the programs it starts: the shell around it, and the program.
-/// Empty for a line that no rule can allow.
+/// Returns the words of a command line that name the programs it starts: the wrapping shell, and the
+/// program. Empty for a line that no rule can allow.
 pub fn programs(line: &str) -> Vec<String> {
     let Some(command) = PlainCommand::parse(line) else { return Vec::new() };
     command.program_words().map(str::to_owned).collect()
 }
 
-/// A command line that is nothing but words, and the shell that it is wrapped in.
+/// A command line of plain words, and the shell that wraps it.
 struct PlainCommand {
     shell: Option<String>,
     words: Vec<String>,
@@ -231,11 +236,11 @@ impl PlainCommand {
         self.shell.iter().chain(self.words.first()).map(String::as_str)
     }
 
-    /// Whether a rule of these words allows the command: the same words from the first on, with programs that the agent
-    /// cannot have written.
+    /// Whether a rule with these words allows the command: it starts with the same words, and its
+    /// programs are ones that the agent cannot have written.
     fn allowed(&self, rule: &[String], programs: Programs<'_>) -> bool {
         let same_words = !rule.is_empty() && self.words.starts_with(rule);
-        // A relative path is a file of the directory that the agent works in.
+        // A relative path is a file in the agent's working directory.
         let absolute = |word: &str| !word.contains('/') || word.starts_with('/');
         let known = match programs {
             Programs::OnOwnPath => true,
@@ -254,8 +259,8 @@ impl PlainCommand {
     }
 }
 
-/// Returns everything that may be a command in a line, whatever shell syntax is around it: split with and without
-/// regard to quotes, because each of the two sees what the other misses.
+/// Returns everything in a line that may be a command, whatever shell syntax surrounds it. Splits both
+/// with and without regard to quotes, because each finds commands that the other misses.
 fn parts(line: &str) -> Vec<Vec<String>> {
     let inner = match split(line).as_deref() {
         Some([shell, flag, inner]) if is_shell(shell) && is_dash_c(flag) => inner.clone(),
@@ -268,7 +273,7 @@ fn parts(line: &str) -> Vec<Vec<String>> {
     all.flat_map(|part| (0..part.len()).map(move |at| part[at..].to_vec())).collect()
 }
 
-/// Splits a line into commands as a shell would, quotes and backslashes taken off.
+/// Splits a line into commands as a shell would, removing quotes and backslashes.
 fn quoted_parts(line: &str) -> Vec<Vec<String>> {
     let (mut parts, mut words, mut word, mut quote) =
         (Vec::new(), Vec::new(), None::<String>, None);
@@ -300,8 +305,8 @@ fn quoted_parts(line: &str) -> Vec<Vec<String>> {
     parts
 }
 
-/// Whether a command is one that a rule of `deny` or `ask` means. Options and their values may stand between the
-/// rule's words, and an option of the rule may stand anywhere after the words before it.
+/// Whether a command matches a `deny` or `ask` rule. Options and their values may appear between the
+/// rule's words, and an option of the rule may appear anywhere after the words before it.
 fn resembles(command: &[String], rule: &[String]) -> bool {
     let Some((first, rest)) = rule.split_first() else { return false };
     let Some((program_word, arguments)) = command.split_first() else { return false };
@@ -323,7 +328,7 @@ fn follow(arguments: &[String], rule: &[String]) -> bool {
         && (follow(after, rule) || after.get(1..).is_some_and(|rest| follow(rest, rule)))
 }
 
-/// Splits a line as a shell would, quotes taken off; none if a quote is open.
+/// Splits a line as a shell would, removing quotes. None if a quote is left open.
 fn split(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
@@ -354,7 +359,7 @@ fn is_dash_c(flag: &str) -> bool {
     matches!(flag, "-c" | "-lc")
 }
 
-/// Says whether a path is the other or lies below it. A path that climbs is below nothing.
+/// Whether a path equals the other or lies below it. A path that contains `..` is below nothing.
 fn is_below(path: &str, below: &str) -> bool {
     let climbs = path.split('/').any(|part| part == "..");
     let rest = path.strip_prefix(below.trim_end_matches('/'));

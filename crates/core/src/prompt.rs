@@ -1,57 +1,57 @@
-//! What Provost says to agents in its own words. It tells what was observed and nothing else.
+//! Texts that Provost sends to agents. They state observations only.
 
 use crate::session::{End, LaunchPhase};
 
-/// Said when the account may go on.
-pub const LIMIT_LIFTED: &str = "Your turn was ended by a limit of the account, not by an error in your work. The limit has passed: \
-     go on where you were. What was said then:";
+/// Sent when the account's usage limit has passed.
+pub const LIMIT_LIFTED: &str = "Your turn was ended by a usage limit of the account, not by an error in your work. The limit has passed: \
+     continue where you stopped. The message at the limit was:";
 
-/// Said to an agent whose process died at work, in the same conversation.
+/// Sent to an agent whose process crashed at work, in the same conversation.
 pub fn continuation(phase: &LaunchPhase, instruction: &str) -> String {
     format!(
         "Your process ended in the middle of your work ({}). This is a new process with the same \
-         conversation. A command that was running may have been cut off, and a request for approval that \
-         was open is void. The files are as they were left: look at them before you go on. The \
+         conversation. A command that was running may have been cut off, and an open request for approval \
+         is void. The files are as they were left: inspect them before you continue. The \
          instruction was:\n\n{instruction}",
         how(phase)
     )
 }
 
-/// Said to an agent that goes on with what another one began.
+/// Sent to an agent that takes over another agent's work.
 pub fn hand_over(from: &str, instruction: &str, besides: Option<&str>) -> String {
     let besides = besides.map(|text| format!("{text}\n\n")).unwrap_or_default();
     format!(
-        "Another agent ({from}) worked on this before you, in this very directory, and was taken off it. You do \
-         not have its conversation. What it did is in the files: look at them, at what is committed and at \
-         what is not, before you go on. {besides}The instruction was:\n\n{instruction}"
+        "Another agent ({from}) worked on this before you, in the same directory, and was replaced. You do \
+         not have its conversation. Its work is in the files: inspect the committed and the uncommitted \
+         changes before you continue. {besides}The instruction was:\n\n{instruction}"
     )
 }
 
-/// Said to an agent whose turn a reaction ended, unless the project says something else.
-pub const INTERRUPTED: &str = "Your turn was interrupted since nothing had been heard of you for a while. Go on with your task; \
-     if something did not answer, leave it and try another way.";
+/// Sent to an agent whose turn a reaction interrupted, unless the project configures another text.
+pub const INTERRUPTED: &str = "Your turn was interrupted because you had produced no output for a while. Continue with your task; \
+     if something did not respond, try another way.";
 
-/// Said to an agent that was not there any more when a call of a tool was answered.
+/// Sent to an agent whose process had ended before a tool call was answered.
 pub fn call_answered(answer: &str) -> String {
     format!(
-        "Your process ended before a call of one of Provost's tools was answered. The call was carried out, once: do \
+        "Your process ended before one of your calls of a Provost tool was answered. The call was carried out once: do \
          not repeat it. The answer was:\n\n{answer}"
     )
 }
 
-/// Said to an agent that a reaction nudges, unless the project says something else.
+/// Sent to an agent that a reaction nudges, unless the project configures another text.
 pub const NUDGE: &str =
-    "Nothing has been heard of you for a while. If you are stuck, say with what; otherwise go on.";
+    "You have produced no output for a while. If you are stuck, say why; otherwise continue.";
 
-/// Says how a process ended.
+/// Describes how a process ended.
 pub(crate) fn how(phase: &LaunchPhase) -> String {
     match phase {
         LaunchPhase::Ended { end: End::Exit(code), .. } => format!("it exited with {code}"),
         LaunchPhase::Ended { end: End::Signal(signal), .. } => {
             format!("it was killed by signal {signal}")
         }
-        LaunchPhase::Unobserved { why, .. } => format!("nobody saw how: {why}"),
+        LaunchPhase::Unobserved { why, .. } => format!("its exit was not observed: {why}"),
         LaunchPhase::Failed { reason } => format!("it could not be started: {reason}"),
-        LaunchPhase::Owed | LaunchPhase::Running { .. } => "it is not known how".to_owned(),
+        LaunchPhase::Owed | LaunchPhase::Running { .. } => "its exit status is unknown".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Requests: what an agent waits for a person to settle. Approvals, questions and dialogs are one object.
+//! Requests that an agent waits for a user to settle. Approvals, questions and dialogs share one type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::{
     time::Moment,
 };
 
-/// What kind of settlement is asked for.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestKind {
@@ -29,7 +29,7 @@ impl RequestKind {
     }
 }
 
-/// Whether the agent's work stands still until the request is settled.
+/// Whether the agent's work is blocked until the request is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
@@ -37,7 +37,7 @@ pub enum Waiting {
     Beside,
 }
 
-/// One thing asked, as the agent put it.
+/// One question, in the agent's own terms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub id: String,
@@ -47,14 +47,14 @@ pub struct Question {
     pub question: String,
     #[serde(default)]
     pub options: Vec<Choice>,
-    /// Whether nothing but the options is taken. Who does not say so takes any text.
+    /// Whether only the options are accepted. By default any text is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_options: bool,
     #[serde(default)]
     pub secret: bool,
 }
 
-/// What an approval is about, as far as the agent told.
+/// The subject of an approval, as far as the agent reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Subject {
@@ -63,25 +63,27 @@ pub struct Subject {
     pub reason: Option<String>,
     /// The files that would be changed.
     pub paths: Vec<String>,
-    /// Where each of them leads, links followed; empty where nobody could say.
+    /// The target of each path with symlinks resolved; empty where it is unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub real_paths: Vec<String>,
     pub diff: Option<String>,
-    /// The host that would be spoken with.
+    /// The host that would be contacted.
     pub network: Option<String>,
-    /// What of the agent's terminal lets guess all this, where the agent itself did not tell it. No rule acts on a guess.
+    /// The part of the agent's terminal that this was inferred from, if the agent did not report it. No
+    /// rule acts on an inference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guessed_by: Option<Glimpse>,
-    /// What Provost found on disk about the command. Never taken from the agent; without it no rule allows a command.
+    /// Facts that Provost looked up on disk about the command. Never taken from the agent; without it no
+    /// rule allows a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lookup: Option<CommandLookup>,
 }
 
-/// Where a command would run, and which files its programs are.
+/// The directory a command would run in, and the files that its programs resolve to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandLookup {
-    /// Whether the command's directory is the session's working directory, links followed.
+    /// Whether the command's directory is the session's working directory, with symlinks resolved.
     pub in_worktree: bool,
     /// One entry for each word of [`crate::policy::programs`], in its order.
     pub programs: Vec<ProgramLookup>,
@@ -92,7 +94,7 @@ pub struct CommandLookup {
 #[serde(default)]
 pub struct ProgramLookup {
     pub word: String,
-    /// The file, links followed; none if there is none or the agent could have written it.
+    /// The file with symlinks resolved; none if it is missing or the agent could have written it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Why there is no file that a rule may allow.
@@ -100,7 +102,7 @@ pub struct ProgramLookup {
     pub refused: Option<String>,
 }
 
-/// One of the answers that the agent offers.
+/// An answer that the agent offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     pub label: String,
@@ -108,10 +110,10 @@ pub struct Choice {
     pub description: String,
 }
 
-/// What the agent asked for, before it has an id of ours.
+/// A request as the agent made it, before Provost assigned an id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The agent's own name for the request, unique within its launch.
+    /// The agent's id for the request, unique within its launch.
     pub native: String,
     pub kind: RequestKind,
     pub waiting: Waiting,
@@ -123,7 +125,7 @@ pub struct Asked {
     pub subject: Option<Box<Subject>>,
 }
 
-/// For how long an approval holds.
+/// The lifetime of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -131,20 +133,20 @@ pub enum Scope {
     Session,
 }
 
-/// What is given for a request.
+/// A reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// For the one thing asked, verbatim.
+    /// The answer to a single question, verbatim.
     Text(String),
-    /// For several things asked, by their ids.
+    /// The answers to several questions, by question id.
     Answers(BTreeMap<String, Vec<String>>),
     Approve(Scope),
     Deny,
 }
 
 impl Reply {
-    /// Says whether it allows what was asked for; an answer to a question decides nothing.
+    /// Whether the reply allows the request. None for an answer to a question.
     pub fn allows(&self) -> Option<bool> {
         match self {
             Reply::Approve(_) => Some(true),
@@ -154,7 +156,7 @@ impl Reply {
     }
 }
 
-/// Why a reply does not fit what was asked.
+/// The reason a reply does not fit its request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     #[error("it asks for an approval: approve or deny it")]
@@ -179,45 +181,46 @@ fn told(missing: &[String], unknown: &[String]) -> String {
     part("missing", missing) + &part("unknown", unknown)
 }
 
-/// A request with its place in the session.
+/// A request and its status within a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub id: RequestId,
     pub launch: LaunchId,
     pub asked: Asked,
-    /// Grows when the agent asks again under the same name, so that an answer can never hit a later text.
+    /// Incremented when the agent asks again under the same id, so that an answer never applies to a
+    /// later text.
     pub revision: u32,
     pub at: Moment,
     pub fate: Fate,
-    /// Whether an approval was given, once it was answered here.
+    /// Whether the approval was granted, once it was answered through Provost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<bool>,
-    /// Whether what it is about was done, where that is not what was answered.
+    /// Whether the action was performed, if that contradicts the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<bool>,
 }
 
-/// How a request stands. Every request leaves `Open` exactly once.
+/// The status of a request. Every request leaves `Open` exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     Open,
     Answered,
     Withdrawn,
-    /// It was settled on the agent's own screen, by a person there.
+    /// A user settled it on the agent's own screen.
     AnsweredElsewhere,
-    /// The asker ended, or the attempt was sealed, before anyone answered.
+    /// The process that asked ended, or the attempt was sealed, before an answer came.
     Void,
 }
 
 impl Asked {
-    /// Says whether the answer is a secret, which is written down nowhere.
+    /// Whether the answer is a secret, which is never stored.
     pub fn is_secret(&self) -> bool {
         self.questions.iter().any(|question| question.secret)
     }
 
-    /// Says whether a reply fits: ids answered are ids asked, and what is not offered is not given to who
-    /// takes nothing else. A dialog can be declined; a question cannot.
+    /// Checks that a reply fits. The answered ids must be the asked ids, and a question that only takes
+    /// its options must get one of them. A dialog can be declined; a question cannot.
     pub fn check(&self, reply: &Reply) -> Result<(), Misfit> {
         match (self.kind, reply) {
             (RequestKind::Approval, Reply::Approve(_) | Reply::Deny) => Ok(()),
@@ -267,13 +270,11 @@ impl Asked {
 impl Question {
     fn takes(&self, given: &[String]) -> Result<(), Misfit> {
         let offered = |text: &String| self.options.iter().any(|option| option.label == *text);
-        match !self.only_options || given.iter().all(offered) {
-            true => Ok(()),
-            false => {
-                let options = self.options.iter().map(|option| option.label.clone()).collect();
-                Err(Misfit::NotOffered { id: self.id.clone(), options })
-            }
+        if !self.only_options || given.iter().all(offered) {
+            return Ok(());
         }
+        let options = self.options.iter().map(|option| option.label.clone()).collect();
+        Err(Misfit::NotOffered { id: self.id.clone(), options })
     }
 }
 

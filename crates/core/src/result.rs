@@ -1,17 +1,17 @@
-//! Structured results: what a stage of a run wants to be told at its end, besides how the work stands.
+//! Structured results that a stage of a run asks an agent for, besides the status of the work.
 //!
-//! They are an agent's words, typed: they can name findings, and can set no state.
+//! They are typed statements of an agent: they can list findings, but cannot change state.
 
 use serde::{Deserialize, Serialize};
 
-/// The most findings that one review may tell; what is beyond is not a review but a flood.
+/// The maximum number of findings in one review. A longer list is rejected as a flood.
 pub const MAX_FINDINGS: usize = 200;
 
-/// Which form of result a session's agent is asked for.
+/// The form of result that a session's agent is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultForm {
-    /// How the work stands, and nothing else.
+    /// The status of the work only.
     #[default]
     Plain,
     Triage,
@@ -20,32 +20,33 @@ pub enum ResultForm {
     Review,
 }
 
-/// What an agent told in the form that it was asked for.
+/// A result in the form that the agent was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Structured {
     Triage(Triage),
-    /// A plan, or a review of one, as JSON in the agent's own words: what is no plan is told to the agent.
+    /// A plan, or a review of one, as the agent's JSON. An invalid plan is returned to the agent with
+    /// the errors.
     Plan(String),
     PlanReview(String),
     Review(Review),
 }
 
-/// What is to be done, as the agent understood it.
+/// The agent's understanding of the goal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triage {
     pub understanding: String,
-    /// Whether the agent holds one task for too little.
+    /// Whether the agent thinks that one task is not enough.
     pub needs_plan: bool,
 }
 
-/// What a reviewer found.
+/// The result of a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
     pub findings: Vec<Finding>,
 }
 
-/// One thing that a reviewer found.
+/// One problem that a reviewer found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub title: String,
@@ -56,12 +57,12 @@ pub struct Finding {
     pub file: Option<String>,
     #[serde(default)]
     pub line: Option<u32>,
-    /// Whether the reviewer says that it mended this itself. Only the checks can confirm that.
+    /// Whether the reviewer claims to have fixed it. Only the checks can confirm that.
     #[serde(default)]
     pub repaired: bool,
 }
 
-/// How much a finding weighs, as the reviewer says.
+/// The severity of a finding, as the reviewer rates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -97,7 +98,7 @@ impl Structured {
 }
 
 impl Review {
-    /// Gives what the reviewer left for others.
+    /// Returns the findings that the reviewer did not fix.
     pub fn open(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| !finding.repaired)
     }

@@ -1,6 +1,7 @@
-//! Shortages: a resource that the machine lacks for now.
+//! Shortages: a resource that the machine lacks temporarily.
 //!
-//! Work that meets one waits and is retried. It never fails because of one: a shortage says nothing about the work.
+//! Work that meets one waits and is retried. It never fails because of one: a shortage says nothing
+//! about the work.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +36,7 @@ impl Resource {
         }
     }
 
-    /// The resource as people call it.
+    /// The resource's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Resource::Threads => "threads",
@@ -49,14 +50,15 @@ impl Resource {
     }
 }
 
-/// Which resource is short, and how that showed.
+/// A resource that is short, and the error that showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortage {
     pub resource: Resource,
     pub detail: String,
 }
 
-/// The messages of the C library for errors that mean a shortage. Git prints them too: it runs with `LC_ALL=C`.
+/// The C library's messages for errors that mean a shortage. Git prints them too: it runs with
+/// `LC_ALL=C`.
 const MESSAGES: [(&str, Resource); 7] = [
     ("No space left on device", Resource::DiskSpace),
     ("Disk quota exceeded", Resource::DiskSpace),
@@ -67,7 +69,8 @@ const MESSAGES: [(&str, Resource); 7] = [
     ("Read-only file system", Resource::WritableDisk),
 ];
 
-/// What git prints when a write failed, without the reason. A write to a file that is open fails for lack of room.
+/// Git's messages for a failed write, which omit the reason. A write to an open file fails for lack of
+/// space.
 const FAILED_WRITES: [&str; 6] = [
     "unable to write file",
     "unable to write new index file",
@@ -82,7 +85,7 @@ impl Shortage {
         Shortage { resource, detail: detail.into() }
     }
 
-    /// Classifies an error number of Linux.
+    /// Classifies a Linux error number.
     pub fn from_os_error(code: i32, detail: impl Into<String>) -> Option<Shortage> {
         let resource = match code {
             11 => Resource::Threads,
@@ -95,8 +98,8 @@ impl Shortage {
         Some(Shortage::new(resource, detail))
     }
 
-    /// Classifies the text of an error with its causes, or what git printed. The system's message begins a line or
-    /// follows a colon; anywhere else it is part of a name.
+    /// Classifies the text of an error with its causes, or git's output. The system's message must start
+    /// a line or follow a colon; elsewhere it is part of a name.
     pub fn from_text(text: &str) -> Option<Shortage> {
         let is_cause = |message: &str| {
             text.lines().any(|line| {
@@ -116,19 +119,19 @@ impl Shortage {
     }
 }
 
-/// The first retry comes after this time; each later one after twice the time before.
+/// The delay before the first retry. Each later delay is twice the one before.
 pub const FIRST_RETRY_MS: u64 = 1_000;
 
-/// The longest time between two retries. There is no last one.
+/// The longest delay between two retries. Retries never stop.
 pub const LONGEST_RETRY_MS: u64 = 15_000;
 
-/// The time before the next try, after this many failed.
+/// Returns the delay before the next try, after this many failures.
 pub fn retry_after_ms(tries: u32) -> u64 {
     let doubled = FIRST_RETRY_MS.checked_shl(tries.saturating_sub(1).min(32));
     doubled.unwrap_or(LONGEST_RETRY_MS).min(LONGEST_RETRY_MS)
 }
 
-/// An effect that met a shortage.
+/// An effect that waits for a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectWait {
     pub effect: EffectKey,
@@ -136,9 +139,9 @@ pub struct EffectWait {
     /// How many tries met a shortage.
     pub tries: u32,
     pub since: Moment,
-    /// When it is tried again, on the clock that windows are measured by.
+    /// The time of the next try, on the monotonic clock.
     pub retry_at_ms: u64,
-    /// Whether it is being tried again now.
+    /// Whether it is being retried now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retrying: bool,
 }

@@ -1,6 +1,6 @@
-//! Stored events: how an enum of them is defined, written and read.
+//! The `events!` macro, which defines an event enum and its stored form.
 
-/// Why a stored event cannot be read.
+/// The reason a stored event cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     #[error("event kind {kind} version {v} is unknown to this version of provost")]
@@ -30,19 +30,19 @@ macro_rules! events {
             }
         )+
 
-        /// Something that happened.
+        /// A recorded event.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Event { $($variant($variant)),+ }
 
         impl Event {
-            /// Every kind with the version that this program writes.
+            /// Every kind, with the version that this program writes.
             pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $v)),+];
 
             pub fn kind(&self) -> (&'static str, u16) {
                 match self { $(Event::$variant(_) => ($kind, $v)),+ }
             }
 
-            /// Gives the stored form of the payload.
+            /// Returns the payload in its stored form.
             pub fn encode(&self) -> String {
                 let text = match self { $(Event::$variant(event) => serde_json::to_string(event)),+ };
                 text.expect("event payloads have string keys and no failing serializers")

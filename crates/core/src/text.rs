@@ -1,8 +1,8 @@
-//! Texts of others, made safe to read: what is not seen is written out, and what goes to a shell is one word there.
+//! Untrusted text, made safe to show: invisible characters are escaped, and shell arguments are quoted.
 
 pub use provost_text::is_deceptive;
 
-/// Gives the beginning of a text, with how much of it is left out.
+/// Returns the beginning of a text, and the number of bytes left out.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -11,7 +11,8 @@ pub fn shortened(text: &str, most: usize) -> String {
     format!("{}… ({} more bytes)", &text[..end], text.len() - end)
 }
 
-/// Gives a text in which every character can be seen: what could deceive is written out. Line ends and tabs stay.
+/// Returns a text in which every character is visible: deceptive characters are escaped. Line breaks and
+/// tabs stay.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -25,23 +26,22 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Quotes a text line by line; everything in it can be seen, and nothing in it can look like the end of the quotation.
+/// Quotes a text line by line. All of it is visible, and nothing in it can look like the end of the
+/// quotation.
 pub fn quoted(text: &str) -> String {
     let shown = visible(text);
     let lines = shown.split('\n').map(|line| format!("> {line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Gives a name for the middle of a sentence: as it is if it is one plain word, else in quotes that nothing in it ends.
+/// Formats a name for use in a sentence: unchanged if it is one plain word, otherwise quoted and
+/// escaped.
 pub fn named(name: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    match !name.is_empty() && name.chars().all(plain) {
-        true => name.to_owned(),
-        false => in_quotes(name),
-    }
+    if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { in_quotes(name) }
 }
 
-/// Gives a text of one line in quotes that nothing in it ends.
+/// Quotes and escapes a single-line text.
 pub fn in_quotes(text: &str) -> String {
     let mut shown = String::from('"');
     for letter in text.chars() {
@@ -59,11 +59,11 @@ fn write_out(shown: &mut String, letter: char) {
     shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
 }
 
-/// Gives a text as one word of a POSIX shell, whatever is in it; plain where that means the same.
+/// Quotes any text as one word of a POSIX shell. Plain words stay unquoted.
 pub fn shell_word(text: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,@%+".contains(letter);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
     }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }

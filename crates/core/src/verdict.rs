@@ -1,7 +1,7 @@
-//! Verdicts: what Provost's own checks found, for one tree.
+//! Verdicts: the result of Provost's own checks for one tree.
 //!
-//! A [`Passed`] can be made only from evidence: receipts of every required check, all for the tree that
-//! is judged, all run to their end, on a tree that differs from where the attempt began.
+//! A [`Passed`] can be built only from evidence: a receipt of every required check, all for the tree
+//! under judgement, all run to completion, on a tree that differs from the attempt's base.
 
 use std::fmt;
 
@@ -16,16 +16,16 @@ pub struct Snapshot {
     pub tree: TreeId,
 }
 
-/// What a snapshot does not show, or not where one would look for it. It is no part of the verdict, and is told.
+/// Limits of a snapshot that are shown to the user. They are not part of the verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Caveats {
-    /// The ref to find the commit at, if the session's branch does not show it.
+    /// The ref that holds the commit, if the session's branch does not.
     pub kept_at: Option<String>,
-    /// What lies in the place of work and is not in the commit, though nothing ignores it. The first
+    /// Files in the worktree that are neither committed nor ignored. The first
     /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub left_out: Vec<String>,
-    /// Files that the checks rest on, or that widen rights, and the work changed. The first
+    /// Files changed by the work that the checks depend on or that grant permissions. The first
     /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub protected: Vec<String>,
 }
@@ -44,7 +44,7 @@ pub enum CheckEnd {
     Signal(i32),
     TimeLimit,
     OutputLimit,
-    /// It could not be started, or its holder was lost: nothing is known about the tree.
+    /// It could not be started, or its holder was lost. The tree is neither proved nor refuted.
     Unfinished(String),
 }
 
@@ -67,31 +67,31 @@ pub struct Receipt {
     pub tree: TreeId,
     pub end: CheckEnd,
     pub duration_ms: u64,
-    /// BLAKE3 of what the check printed.
+    /// BLAKE3 hash of the check's output.
     pub output_digest: String,
-    /// Where the output is kept, relative to Provost's home.
+    /// The path of the stored output, relative to Provost's home.
     pub output: String,
-    /// The end of what it printed if it failed, for whoever has to mend it.
+    /// The end of a failed check's output, for the agent or user who fixes it.
     #[serde(default)]
     pub tail: String,
     /// Whether the checkout kept build products of earlier checks.
     pub warm: bool,
-    /// A digest of the names and values of the variables that it ran with, to compare with other receipts of
-    /// this home; none if it had been started by an earlier daemon.
+    /// A digest of the environment variables it ran with, to compare with other receipts of this home.
+    /// None if an earlier daemon started it.
     #[serde(default)]
     pub environment: Option<String>,
-    /// What was checked instead of the tree itself, if the work changed protected files.
+    /// The tree that was checked instead, if the work changed protected files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlay: Option<Overlay>,
 }
 
-/// Who named a check.
+/// The source of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckOrigin {
-    /// On the command line, or in a plan that the operator gave.
+    /// The command line, or a plan that the operator supplied.
     Operator,
     Configuration,
-    /// In a plan. It can refute the work and never prove it alone.
+    /// An agent's plan. Such a check can refute the work but never prove it alone.
     Agent,
 }
 
@@ -105,17 +105,18 @@ impl CheckOrigin {
     }
 }
 
-/// The tree that a check ran on: the work's, with protected and trust-relevant files as the base has them. A verdict
-/// on the work speaks of this tree. What lands differs from it in these files alone, and the operator approves them.
+/// The tree that a check ran on: the work's tree, with protected and trust-relevant files taken from the
+/// base. A verdict on the work is about this tree. The landed tree differs only in these files, which
+/// the operator approves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlay {
     pub base: CommitId,
     pub tree: TreeId,
-    /// The files that were taken from the base. The first [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
+    /// The files taken from the base. The first [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub files: Vec<String>,
 }
 
-/// Whether an attempt may pass without having changed anything.
+/// Whether an attempt may pass without any changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmptyDiff {
@@ -123,7 +124,7 @@ pub enum EmptyDiff {
     Accepted,
 }
 
-/// All that a verdict may rest on.
+/// The evidence for a verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     pub snapshot: &'a Snapshot,
@@ -133,7 +134,7 @@ pub struct Evidence<'a> {
     pub receipts: &'a [Receipt],
 }
 
-/// A verdict that cannot be made by hand: every required check passed on this very tree.
+/// Proof that every required check passed on this tree. It cannot be constructed by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
     tree: TreeId,
@@ -145,21 +146,21 @@ impl Passed {
     }
 }
 
-/// Why a tree did not pass.
+/// The reason a tree did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refuted {
-    /// Nothing was changed, and the task does not allow that.
+    /// The tree is unchanged, and the task does not allow that.
     EmptyDiff,
-    /// This check said no.
+    /// This check failed.
     Check { command: String, end: CheckEnd },
-    /// This check did not come to an end of its own.
+    /// This check did not run to completion.
     Unfinished { command: String, end: CheckEnd },
-    /// The work could not be committed, so nothing could be checked.
+    /// The work could not be committed, so no check could run.
     NoSnapshot { reason: String },
 }
 
 impl CheckEnd {
-    /// Says in words how a check ended.
+    /// Describes how a check ended.
     pub fn words(&self) -> String {
         match self {
             CheckEnd::Exit(code) => format!("exit {code}"),
@@ -172,7 +173,7 @@ impl CheckEnd {
 }
 
 impl Refuted {
-    /// Says in words what refuted the work.
+    /// Describes why the work was refuted.
     pub fn words(&self) -> String {
         match self {
             Refuted::EmptyDiff => "nothing was changed (--no-change-ok allows that)".to_owned(),
@@ -187,10 +188,10 @@ impl Refuted {
     }
 }
 
-/// What the checks found.
+/// The result of the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Some required check has no receipt for this tree yet.
+    /// A required check has no receipt for this tree yet.
     Open,
     Passed(Passed),
     Refuted(Refuted),
@@ -212,10 +213,10 @@ impl Verdict {
                 Some(end) => return Verdict::Refuted(refuted(command, end)),
             }
         }
-        match open {
-            true => Verdict::Open,
-            false => Verdict::Passed(Passed { tree: evidence.snapshot.tree.clone() }),
+        if open {
+            return Verdict::Open;
         }
+        Verdict::Passed(Passed { tree: evidence.snapshot.tree.clone() })
     }
 }
 

@@ -1,8 +1,9 @@
-//! Waiting for something, level-triggered: a wait judges the state first, and again after every event behind that state.
+//! Level-triggered waits. A wait evaluates the state first, and again after every later event.
 //!
-//! A wait for an event alone never ends if the event happened before anybody listened, or can no longer happen.
+//! A wait for an event alone would never end if the event came before the wait began, or can no longer
+//! come.
 
-/// How a wait is answered by the state as it is.
+/// The result of evaluating a wait against the current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitStatus<T> {
     /// It may still happen.
@@ -12,7 +13,7 @@ pub enum WaitStatus<T> {
     Impossible(String),
 }
 
-/// A wait, without the IO: when the state has to be judged.
+/// A wait without its IO: tracks when the state must be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     since: u64,
@@ -20,27 +21,27 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Begins a wait. `newest` is an event that happened before the first look at the state.
+    /// Begins a wait. `newest` is an event that happened before the state is first read.
     pub fn begin(newest: u64) -> Wait {
         Wait { since: newest, due: !bug!(WaitSkipsState) }
     }
 
-    /// Returns the event behind which to follow the stream.
+    /// Returns the event after which to follow the stream.
     pub fn since(&self) -> u64 {
         self.since
     }
 
-    /// Whether the state has to be judged now.
+    /// Whether the state must be evaluated now.
     pub fn is_due(&self) -> bool {
         self.due
     }
 
-    /// The state was judged, and the wait is pending.
+    /// Records that the state was evaluated and the wait is still pending.
     pub fn looked(&mut self) {
         self.due = false;
     }
 
-    /// Takes in an event that the state may have changed by.
+    /// Records an event that may have changed the state.
     pub fn hear(&mut self, seq: u64) {
         if seq > self.since {
             self.since = seq;

@@ -1,10 +1,10 @@
-//! A plain command: its output is output, and text for it goes to its standard input as it is.
+//! Plain commands: output has no protocol, and text goes to standard input unchanged.
 
 use provost_core::session::{MessageKind, Signal};
 
 use crate::{Protocol, Saying};
 
-/// The driver of commands that speak no protocol.
+/// The driver of commands without a protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Command;
 

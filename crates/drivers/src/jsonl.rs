@@ -1,7 +1,7 @@
-//! JSON lines: one object per line on standard output and input, told apart by `type`.
+//! JSON lines: one object per line on standard output and input, distinguished by `type`.
 //!
-//! Lenient in what it reads: a line that is no object of a known type is output. Strict in what it
-//! believes: a status that is not known is an error, never a success.
+//! Lenient in what it reads: a line that is not an object of a known type is output. Strict in what
+//! it believes: an unknown status is an error, never a success.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -17,7 +17,8 @@ use crate::{
     tools::{self, Called},
 };
 
-/// A longer line is kept and shown as oversized, and means nothing: no fact about a session needs so much.
+/// Maximum length of a message. A longer line is journaled and shown as oversized, and yields no
+/// fact.
 pub const MAX_MESSAGE: usize = 128 << 10;
 
 /// The driver of agents that speak JSON lines.
@@ -33,7 +34,7 @@ impl Protocol for Jsonl {
         if line.len() > MAX_MESSAGE {
             return Some(Signal::Oversized { bytes: line.len() as u64 });
         }
-        // What cannot be read as a message is output that looks like one.
+        // A line that does not parse as a message is output that looks like one.
         serde_json::from_slice::<Line>(line).ok().and_then(signal)
     }
 }
@@ -54,7 +55,7 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
             MessageKind::Compact => json!({"type": "compact", "key": key}),
             MessageKind::ResultWanted => json!({"type": "result_wanted", "key": key}),
             MessageKind::Answer => answered(key, &(*answer)?),
-            // It is said as what came of a call, which is named.
+            // Sent as `Saying::Returned`, which names the call.
             MessageKind::Returned => return None,
         },
     };
@@ -75,7 +76,7 @@ fn answered(key: &str, answer: &Answer<'_>) -> Value {
     message
 }
 
-/// A line of the agent. Every field but the type is optional; unknown fields mean nothing.
+/// A line of the agent. Every field but the type is optional; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line {
@@ -94,7 +95,7 @@ enum Line {
         status: String,
         #[serde(default)]
         error: Option<String>,
-        /// What the agent answers.
+        /// The agent's answer.
         #[serde(default)]
         text: Option<String>,
     },
@@ -102,7 +103,8 @@ enum Line {
         claim: String,
         #[serde(default)]
         text: Option<String>,
-        /// A claim that names a launch was written for another channel; here the stream itself says who speaks.
+        /// A claim that names a launch was meant for another channel; here the stream identifies
+        /// the sender.
         #[serde(default)]
         launch: Option<serde_json::Value>,
     },
@@ -120,7 +122,7 @@ enum Line {
     RequestWithdrawn {
         id: String,
     },
-    /// A call of a tool by which a member of a task acts on it; it is answered by `returned`.
+    /// A call of a tool with which a member acts on its team; `returned` answers it.
     Call {
         id: String,
         tool: String,
@@ -137,12 +139,12 @@ enum Line {
         #[serde(default)]
         output: u64,
     },
-    /// How full the context of the agent's model is.
+    /// How full the model's context is.
     Context {
         used: u64,
         window: u64,
     },
-    /// The conversation was made shorter.
+    /// The conversation was compacted.
     Compacted,
     Fact {
         fact: String,
@@ -169,7 +171,7 @@ fn signal(line: Line) -> Option<Signal> {
         Line::Claim { claim, text, launch: None } => {
             Signal::Said(Testimony::Claim { kind: claim_kind(&claim)?, text })
         }
-        // Without an id nobody could say which request an answer is for.
+        // Without an id, an answer could not name its request.
         Line::Request { id, .. } if id.trim().is_empty() => return None,
         Line::Request { id, kind, blocking, title, questions } => Signal::Asked(Asked {
             native: id,
@@ -183,9 +185,9 @@ fn signal(line: Line) -> Option<Signal> {
         Line::Call { id, .. } if id.trim().is_empty() => return None,
         Line::Call { id, tool, arguments } => match tools::call(&tool, &arguments) {
             Ok(Called::OfTask(call)) => Signal::Called { native: id, call: Box::new(call) },
-            Ok(Called::Said(_) | Called::Progress(_) | Called::Asked { .. }) => {
-                Signal::Warned { text: format!("{tool} is said in a line of its own, not called") }
-            }
+            Ok(Called::Said(_) | Called::Progress(_) | Called::Asked { .. }) => Signal::Warned {
+                text: format!("{tool} must be sent as its own line, not as a tool call"),
+            },
             Err(why) => Signal::Called { native: id, call: Box::new(Call::Unread { why }) },
         },
         Line::Progress { done, total } => Signal::Progress(Progress { done, total }),
@@ -199,7 +201,7 @@ fn signal(line: Line) -> Option<Signal> {
     })
 }
 
-/// Reads the end of a turn. Only `ok` is good: a value that is not known fails closed.
+/// Maps the end of a turn. Only `ok` is a success: an unknown value fails closed.
 fn turn_end(status: &str, error: Option<String>) -> TurnEnd {
     match status {
         "ok" => TurnEnd::Ok,
@@ -213,7 +215,7 @@ fn claim_kind(word: &str) -> Option<ClaimKind> {
     ClaimKind::ALL.into_iter().find(|kind| *kind != ClaimKind::None && kind.word() == word)
 }
 
-/// An unknown kind is a question: it needs a person, and that is all that matters here.
+/// Maps an unknown kind to a question: it needs the user, and nothing else matters here.
 fn request_kind(word: &str) -> RequestKind {
     match word {
         "approval" => RequestKind::Approval,

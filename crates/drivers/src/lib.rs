@@ -1,8 +1,8 @@
-//! Drivers turn an agent's protocol into signals, and what is said to it into protocol.
+//! Drivers decode an agent's protocol into signals, and encode messages to it.
 //!
-//! They are sans-IO and decide nothing: the engine moves bytes between them and the holder's journal.
-//! What a protocol remembers is a fold over the journal of its launch, both directions, so that a
-//! restarted daemon has it again by reading.
+//! They are sans-IO and make no decisions: the engine moves bytes between them and the holder's
+//! journal. A protocol's state is a fold over both directions of its launch's journal, so a
+//! restarted daemon rebuilds it by reading the journal.
 
 pub mod codex;
 mod command;
@@ -25,47 +25,48 @@ pub use masks::{MIN_SECRET, masks};
 pub use render::render;
 pub use terminal::ENTER;
 
-/// Listens to one launch of an agent.
+/// Decodes the output of one launch of an agent.
 pub trait Protocol: Send + Sync {
-    /// Reads one line of the agent's output. Lines that are no protocol are output and mean nothing.
+    /// Reads one line of the agent's output. A line outside the protocol is plain output and yields
+    /// no signal.
     fn read(&mut self, line: &[u8]) -> Option<Signal>;
 
-    /// Takes the time of the wall clock at which the next line was printed.
+    /// Sets the wall-clock time at which the next line was printed.
     fn set_clock(&mut self, _wall_ms: u64) {}
 
-    /// Sees that something was written to the agent, and says whether the protocol owed it by itself: then it is
-    /// no message of the session.
+    /// Records that a line was written to the agent. Returns true if the protocol itself had it
+    /// pending; then it is not a message of the session.
     fn wrote(&mut self, _key: &str) -> bool {
         false
     }
 
-    /// Gives what the protocol itself has to write now, whatever the session wants: the handshake, and
-    /// refusals of what nobody can answer. Each is written once, by its key.
+    /// Returns the lines that the protocol itself has to write now: the handshake, and refusals of
+    /// requests that cannot be answered. Each is written once, by its key.
     fn owed(&self) -> Vec<Write> {
         Vec::new()
     }
 
-    /// Says whether it has to read the journal from its beginning after a restart.
+    /// Whether the protocol has to read the journal from its beginning after a restart.
     fn remembers(&self) -> bool {
         false
     }
 }
 
-/// One line for the agent.
+/// One line to write to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     pub key: String,
     pub line: Vec<u8>,
 }
 
-/// What a launch's conversation is opened with.
+/// The parameters with which a launch opens its conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     pub cwd: String,
     pub settings: Settings,
-    /// The conversation that is gone on with.
+    /// The conversation to resume.
     pub thread: Option<String>,
-    /// The zone of the agent's clock, in which it tells times of day.
+    /// The time zone of the agent's clock, in which it reports times of day.
     pub zone: Option<jiff::tz::TimeZone>,
 }
 
@@ -78,14 +79,14 @@ impl Opening {
         Opening {
             cwd: cwd.clone(),
             settings: session.spec.agent.settings.clone(),
-            // A conversation without a turn was written down nowhere, so there is nothing to go on with.
-            thread: session.thread.clone().filter(|_| session.turns > 0),
+            // Codex stores no conversation without a turn, so there is nothing to resume.
+            thread: if session.turns > 0 { session.thread.clone() } else { None },
             zone: None,
         }
     }
 }
 
-/// Something to be said to the agent.
+/// A message to the agent, before encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saying<'a> {
     Message {
@@ -94,7 +95,7 @@ pub enum Saying<'a> {
         text: &'a str,
         thread: Option<&'a str>,
         answer: Option<Answer<'a>>,
-        /// In which form the agent is to tell its result.
+        /// The form in which the agent must report its result.
         form: ResultForm,
     },
     Interrupt {
@@ -102,29 +103,30 @@ pub enum Saying<'a> {
         thread: Option<&'a str>,
         turn: Option<&'a str>,
     },
-    /// What came of a call of a tool.
+    /// The result of a tool call.
     Returned {
         key: &'a str,
         native: &'a str,
         ok: bool,
         text: &'a str,
         thread: Option<&'a str>,
-        /// Whether the process that called is the one that is answered.
+        /// Whether the process that made the call is still the one that gets the result.
         live: bool,
         form: ResultForm,
     },
 }
 
-/// An answer to something that the agent asked.
+/// An answer to a request of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
     pub asked: &'a Asked,
     pub reply: &'a Reply,
-    /// Whether the process that asked is the one that is answered; a later one never asked.
+    /// Whether the process that asked is still the one that gets the answer. A later process never
+    /// asked.
     pub live: bool,
 }
 
-/// Gives the protocol of a driver.
+/// Returns the protocol of a driver.
 pub fn protocol(driver: Driver, opening: Opening) -> Box<dyn Protocol> {
     match driver {
         Driver::Command | Driver::Terminal | Driver::CodexTerminal => Box::new(command::Command),
@@ -134,7 +136,7 @@ pub fn protocol(driver: Driver, opening: Opening) -> Box<dyn Protocol> {
     }
 }
 
-/// Gives the line that says this to the agent, or none if it can't be said.
+/// Encodes a message as a line for the agent. Returns None if the driver cannot express it.
 pub fn say(driver: Driver, what: &Saying<'_>) -> Option<Vec<u8>> {
     match driver {
         Driver::Command => command::say(what),

@@ -1,4 +1,4 @@
-//! How a secret answer may stand in what the agent says later, so that it can be hidden there.
+//! The encoded forms of a secret answer, so that it can be masked in the agent's later output.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,15 @@ use provost_core::request::{Asked, Question, Reply};
 
 use crate::codex::NEEDS;
 
-/// A shorter secret is not looked for: it would be found where it was not meant.
+/// Minimum length of a masked secret. A shorter one would match unrelated text.
 pub const MIN_SECRET: usize = 8;
 
-/// A longer line is looked for in pieces of this length, so that none of their forms is too long for a holder.
+/// Maximum length of a pattern. A longer line is split, so that no pattern is too long for a
+/// holder.
 const MAX_PIECE: usize = 512;
 
-/// Words that protocols are read by, besides those of [`NEEDS`]. To hide one of them would end the conversation.
+/// Terms that the protocols depend on, besides those of [`NEEDS`]. Masking one would break the
+/// conversation.
 const WORDS: &[&str] = &[
     "agent_message",
     "approval",
@@ -64,8 +66,8 @@ const WORDS: &[&str] = &[
     "userAgent",
 ];
 
-/// Gives what to hide of an answer: each line of what was given for a secret question, in the forms that it has in a
-/// message and in a text within one.
+/// Returns the patterns to mask: each line of each secret answer, as it appears in a message and in
+/// JSON nested in a message.
 pub fn masks(asked: &Asked, reply: &Reply) -> Vec<Vec<u8>> {
     let secrets = asked.questions.iter().filter(|question| question.secret);
     let given = secrets.flat_map(|question| given(question, reply));
@@ -75,7 +77,8 @@ pub fn masks(asked: &Asked, reply: &Reply) -> Vec<Vec<u8>> {
     forms.into_iter().map(String::into_bytes).collect()
 }
 
-/// What the agent itself offered is no secret.
+/// Returns the answers to a question, without those that the agent itself offered: they are not
+/// secret.
 fn given<'a>(question: &'a Question, reply: &'a Reply) -> impl Iterator<Item = &'a str> {
     let given = match reply {
         Reply::Text(text) => std::slice::from_ref(text),
@@ -91,7 +94,7 @@ fn is_word(text: &str) -> bool {
     WORDS.iter().copied().chain(needs).any(|word| word.contains(text))
 }
 
-/// Parts a long line; the last piece is as long as the others.
+/// Splits a long line into pieces that cover it; the last piece has the full length too.
 fn pieces(line: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = line;
@@ -106,8 +109,8 @@ fn pieces(line: &str) -> Vec<&str> {
     pieces
 }
 
-/// As it stands in a message, and in JSON within one. What has to be escaped does not stand there bare, and to look for
-/// that could break the line.
+/// Returns the piece as escaped in a message, and in JSON nested in one. The bare form is left out:
+/// text that needs escaping never appears bare, and masking it could break the line.
 fn forms(piece: &str) -> [String; 2] {
     let once = escaped(piece);
     let twice = escaped(&once);

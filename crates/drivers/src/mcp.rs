@@ -1,9 +1,10 @@
-//! The supervisor's tools as an MCP server on standard streams, for agents that take tools no other way.
+//! The supervisor's tools as an MCP server on standard streams, for agents that accept tools only
+//! that way.
 //!
-//! JSON-RPC, one message per line, read leniently: a request needs no handshake before it, fields that are
-//! not known spoil nothing, and notifications are passed over. Nothing is remembered between lines, and
-//! whatever has an id is answered once. There is no tool to ask with: an answer could come hours later, and
-//! clients give up on a call within minutes.
+//! JSON-RPC, one message per line, read leniently: a request needs no prior handshake, unknown
+//! fields are ignored, and notifications are skipped. The server keeps no state between lines, and
+//! answers each message with an id once. It has no tool to ask the user: an answer could take
+//! hours, and clients give up on a call within minutes.
 
 use provost_core::{
     session::{Membership, Settings, Testimony},
@@ -16,107 +17,108 @@ use crate::{
     tools::{self, Called, NOT_THE_MAIN_AGENT, NOTED, Tool},
 };
 
-/// A longer line is not read.
+/// Maximum length of a line. A longer one is rejected.
 pub const MAX_LINE: usize = 1 << 20;
 
-/// Under this name the server is put into an agent's configuration.
+/// The name of the server in an agent's configuration.
 pub const NAME: &str = "provost";
 
-/// The versions of the protocol that are spoken; they differ in nothing that is used here.
+/// The supported protocol versions; their differences do not matter here.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// So much of a method that is not known is repeated.
+/// Maximum bytes of an unknown method's name that an error quotes.
 const MAX_METHOD: usize = 100;
 
-/// Where the tools are, for clients that do not list them from the start.
+/// Where to find the tools, for clients that do not list them from the start.
 const WHERE: &str = " These tools belong to the MCP server `provost`; if they are not listed, find them with tool_search.";
 
-/// What is answered to one who asks a person.
-const NO_ASKING: &str = "nobody can be asked from here: report needs_input, and say in the summary what has to be decided";
+/// The answer to a call that would ask the user.
+const NO_ASKING: &str =
+    "the user cannot be asked from here: report needs_input and put the question in the summary";
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// What a line of the client comes to.
+/// The result of handling one line of the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
-    /// It wants no answer.
+    /// The line needs no answer.
     Nothing,
-    /// This line answers it.
+    /// The answer to write.
     Answer(Vec<u8>),
     Call(Call),
 }
 
-/// A call of a tool that has something to say. It has to be answered.
+/// A valid call of a tool. It has to be answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     id: Value,
     pub what: What,
 }
 
-/// What a call says.
+/// The content of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     Said(Testimony),
-    /// Something about the task that the agent is a member of: its answer is the task's.
+    /// A call about the agent's team; the team's rules produce the answer.
     OfTask(Box<task::Call>),
 }
 
 impl Call {
-    /// Gives the call's id as JSON, in which `1` and `"1"` differ.
+    /// Returns the call's id as JSON, in which `1` and `"1"` differ.
     pub fn id(&self) -> String {
         self.id.to_string()
     }
 
-    /// Gives the line that says that the call was taken.
+    /// Returns the line that acknowledges the call.
     pub fn noted(&self) -> Vec<u8> {
         answer(&self.id, told(NOTED, false))
     }
 
-    /// Gives the line that says what came of the call.
+    /// Returns the line with the call's result.
     pub fn returned(&self, text: &str, ok: bool) -> Vec<u8> {
         answer(&self.id, told(text, !ok))
     }
 
-    /// Gives the line that says why the call came to nothing.
+    /// Returns the line that rejects the call.
     pub fn refused(&self, why: &str) -> Vec<u8> {
         answer(&self.id, told(why, true))
     }
 }
 
-/// Gives what the agent is told about the tools and whom it works for.
+/// Returns the instructions about the supervisor and its tools.
 pub fn instructions(member: Option<Membership>) -> String {
     format!("{}{WHERE}", tools::instructions(&settings(member)))
 }
 
-/// Reads a line of the client, which is given the tools of this member.
+/// Handles a line of the client, which has the tools of this member.
 pub fn hear(line: &[u8], member: Option<Membership>) -> Heard {
     let line = line.trim_ascii();
     if line.is_empty() {
         return Heard::Nothing;
     }
     let Ok(message) = serde_json::from_slice::<Value>(line) else {
-        return Heard::Answer(error(&Value::Null, PARSE_ERROR, "the line is no JSON"));
+        return Heard::Answer(error(&Value::Null, PARSE_ERROR, "the line is not valid JSON"));
     };
     let id = message.get("id").filter(|id| id.is_string() || id.is_number());
     match (id, text(&message, "method")) {
         (Some(id), Some(method)) => requested(id, method, &message["params"], member),
-        // A notification, or an answer to what was never asked.
+        // A notification, or an answer to a request that was never made.
         (None, Some(_)) if message.get("id").is_none() => Heard::Nothing,
         (_, None) if message.get("result").is_some() || message.get("error").is_some() => {
             Heard::Nothing
         }
         (id, _) => {
-            let why = "a request has an id, which is a string or a number, and a method";
+            let why = "a request needs a method and an id that is a string or a number";
             Heard::Answer(error(id.unwrap_or(&Value::Null), INVALID_REQUEST, why))
         }
     }
 }
 
-/// Gives the answer to a line that was too long to be read.
+/// Returns the answer to a line that exceeds the limit.
 pub fn too_long() -> Vec<u8> {
-    let why = format!("a line may have {MAX_LINE} bytes at most");
+    let why = format!("the line is longer than {MAX_LINE} bytes");
     error(&Value::Null, INVALID_REQUEST, &why)
 }
 
@@ -130,7 +132,7 @@ fn requested(id: &Value, method: &str, params: &Value, member: Option<Membership
         }
         "tools/call" => return called(id, params),
         _ => {
-            let why = format!("there is no method {}", bounded(method, MAX_METHOD));
+            let why = format!("unknown method {}", bounded(method, MAX_METHOD));
             return Heard::Answer(error(id, METHOD_NOT_FOUND, &why));
         }
     };
@@ -171,13 +173,13 @@ fn heard(id: &Value, what: What) -> Heard {
     Heard::Call(Call { id: id.clone(), what })
 }
 
-/// Codex tells the thread that calls and the one that all began with. Old versions tell neither.
+/// Codex names the calling thread and the root thread. Old versions name neither.
 fn is_of_a_sub_agent(about: &Value) -> bool {
     let (thread, root) = (text(about, "threadId"), text(about, "sessionId"));
     thread.zip(root).is_some_and(|(thread, root)| thread != root)
 }
 
-/// Nobody can be asked through this server.
+/// Returns settings without questions: the server cannot ask the user.
 fn settings(member: Option<Membership>) -> Settings {
     Settings { questions: false, member, ..Settings::default() }
 }
@@ -210,7 +212,7 @@ mod tests {
         hear(message.to_string().as_bytes(), None)
     }
 
-    /// The answer to a message, which is one line.
+    /// Returns the answer to a message, which is one line.
     #[track_caller]
     fn answered(message: &Value) -> Value {
         let Heard::Answer(line) = heard(message) else { panic!("{message}") };

@@ -1,12 +1,12 @@
-//! Lines of a journal as people read them.
+//! Renders journal lines as readable text.
 
 use provost_core::session::Driver;
 
 use crate::codex;
 
-/// Gives one line of an agent's output as text, or none if it is not worth showing. What is no message
-/// of the agent's protocol is shown as it is. The text may hold whatever the agent wrote: who prints it
-/// makes it harmless.
+/// Renders one line of an agent's output, or returns None if it is not worth showing. A line
+/// outside the agent's protocol is shown unchanged. The text may contain anything the agent wrote:
+/// the printer has to escape it.
 pub fn render(driver: Driver, line: &[u8]) -> Option<String> {
     let is_message = line.trim_ascii_start().starts_with(b"{");
     match driver {

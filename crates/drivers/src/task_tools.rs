@@ -1,6 +1,7 @@
-//! The tools by which a member of a task acts on it: what each role is offered, and how a call is read.
+//! The tools with which a member acts on its team: the set for each role, and the parser of calls.
 //!
-//! What a role is not offered it may still call by another way; the task's rules refuse it there.
+//! A member may still call a tool outside its set over another channel; the team's rules reject it
+//! there.
 
 use provost_core::{
     session::Membership,
@@ -10,20 +11,21 @@ use serde_json::{Value, json};
 
 use crate::tools::{Tool, tool};
 
-/// Under this the names of all of them begin.
+/// The prefix of all tool names.
 const PREFIX: &str = "provost_task_";
 
-/// So many bytes may the arguments of a call have.
+/// Maximum size of a call's arguments, in bytes.
 const MAX_ARGUMENTS: usize = 96 << 10;
 
-const MANAGES: &str = "You manage a task that Provost, a supervisor, keeps: others work on it, and what happens to them comes to you by \
-     itself. Call provost_task_look before you act, and act by the provost_task_ tools; each is decided by the task's \
-     rules, and a refusal says why. Between messages end your turn and wait.";
+const MANAGES: &str = "You manage a team that Provost, a supervisor, runs: its members do the work, and you receive their events as \
+     messages. Call provost_task_look before you act, and act with the provost_task_ tools. The team's rules decide each \
+     call; a refusal states the reason. Between messages, end your turn and wait.";
 
-const WORKS: &str = " You work for a task with a manager: provost_task_look shows how it stands, and messages of the task come to you by \
-     themselves, one after the other.";
+const WORKS: &str = " You work in a team with a manager: provost_task_look shows its status, and messages of the team are delivered to \
+     you one at a time.";
 
-/// Gives what a member is told besides the rest, or instead of it.
+/// Returns the instructions of a member: added to the general ones, or instead of them for a
+/// manager.
 pub(crate) fn instructions(member: Membership, told: &str) -> String {
     match member.role {
         Role::Manager => MANAGES.to_owned(),
@@ -31,7 +33,7 @@ pub(crate) fn instructions(member: Membership, told: &str) -> String {
     }
 }
 
-/// Gives the tools of a member.
+/// Returns the tools of a member.
 pub(crate) fn offered(member: Membership) -> Vec<Tool> {
     let manager = [judge, carry_on, stop_loop, interrupt, compact, record_move, epilogue, finish];
     let everybody = [look, send, ask_user, propose, check, show, acknowledge];
@@ -39,7 +41,7 @@ pub(crate) fn offered(member: Membership) -> Vec<Tool> {
     match member.role {
         Role::Manager => tools.extend(manager.iter().map(|tool| tool())),
         Role::Worker => {}
-        // Where somebody reviews, only that one says that the work was reviewed.
+        // In a team with reviewers, only a reviewer attests the review.
         Role::Reviewer => {
             tools.retain(|tool| tool.name != ask_user().name);
             tools.push(epilogue());
@@ -48,21 +50,22 @@ pub(crate) fn offered(member: Membership) -> Vec<Tool> {
     tools
 }
 
-/// Reads a call; none if it is of no tool of a task. Otherwise says what was expected.
+/// Parses a call. Returns None if the tool is not a team tool, and an error that states the
+/// expected arguments.
 pub(crate) fn call(tool: &str, arguments: &Value) -> Option<Result<Call, String>> {
     let known = ALL.iter().map(|tool| tool()).find(|known| known.name == tool)?;
     let name = tool.strip_prefix(PREFIX)?;
     let size = arguments.to_string().len();
     if size > MAX_ARGUMENTS {
         return Some(Err(format!(
-            "{tool} was given {size} bytes; at most {MAX_ARGUMENTS} are taken"
+            "{tool} takes at most {MAX_ARGUMENTS} bytes of arguments, got {size}"
         )));
     }
-    // A call without arguments may come with none at all.
+    // A call without arguments may omit them entirely.
     let given = if arguments.is_null() { json!({}) } else { arguments.clone() };
     let read = serde_json::from_value::<Call>(json!({ name: given }));
     let checked = read.map_err(|why| why.to_string()).and_then(|call| {
-        // Which member calls, and under which key, changes nothing about what is said.
+        // Validation does not depend on the member or the key.
         call.command("", "").map_err(|why| why.to_string())?;
         Ok(call)
     });
@@ -87,14 +90,14 @@ const ALL: [fn() -> Tool; 15] = [
     finish,
 ];
 
-/// Gives the names of a schema's fields; those that may be left out have a question mark.
+/// Returns the names of a schema's fields; optional ones have a question mark.
 fn expected(schema: &Value) -> String {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let fields = schema["properties"].as_object().into_iter().flatten();
-    let named = fields.map(|(name, _)| match required.contains(&json!(name)) {
-        true => name.clone(),
-        false => format!("{name}?"),
-    });
+    let mark = |name: &String| {
+        if required.contains(&json!(name)) { name.clone() } else { format!("{name}?") }
+    };
+    let named = fields.map(|(name, _)| mark(name));
     format!("{{{}}}", named.collect::<Vec<_>>().join(", "))
 }
 
@@ -109,8 +112,8 @@ fn number(description: &str) -> Value {
 fn look() -> Tool {
     tool(
         "provost_task_look",
-        "See how the task stands: its goal and contract, the members and what they do, open criteria, the loop, your \
-         messages, what keeps it from being finished, and what to do next.",
+        "Show the status of the team: its goal and contract, the members and their activity, open criteria, the loop, your \
+         messages, what blocks the finish, and what to do next.",
         json!({}),
         &[],
     )
@@ -119,14 +122,14 @@ fn look() -> Tool {
 fn send() -> Tool {
     tool(
         "provost_task_send",
-        "Send a message to a member of the task. It is delivered when they are at rest.",
+        "Send a message to a member of the team. It is delivered when the member is idle.",
         json!({
             "to": text("The member's name."),
-            "text": text("What they are told."),
-            "kind": {"type": "string", "enum": SentKind::WORDS, "description": "Only a manager instructs."},
-            "key": text("Sent twice under one key it is one message."),
-            "correlation": text("What belongs together."),
-            "steer": {"type": "boolean", "description": "Deliver it also in the middle of a turn."},
+            "text": text("The message."),
+            "kind": {"type": "string", "enum": SentKind::WORDS, "description": "Only a manager can send instructions."},
+            "key": text("Idempotency key: a repeated send with the same key has no effect."),
+            "correlation": text("Correlation id that groups related messages."),
+            "steer": {"type": "boolean", "description": "Deliver it even in the middle of a turn."},
         }),
         &["to", "text"],
     )
@@ -135,8 +138,8 @@ fn send() -> Tool {
 fn ask_user() -> Tool {
     tool(
         "provost_task_ask_user",
-        "Ask the person who started the task. Nothing waits for it: the answer comes as a message.",
-        json!({"text": text("The question."), "key": text("Asked twice under one key it is asked once.")}),
+        "Ask the user who started the team. The call does not wait: the answer is delivered as a message.",
+        json!({"text": text("The question."), "key": text("Idempotency key: a repeated question with the same key is asked once.")}),
         &["text"],
     )
 }
@@ -144,11 +147,11 @@ fn ask_user() -> Tool {
 fn propose() -> Tool {
     tool(
         "provost_task_propose_criterion",
-        "Propose something that has to hold before the task is done.",
+        "Propose something that has to hold before the team's goal is done.",
         json!({
-            "text": text("What has to hold."),
+            "text": text("The condition."),
             "rationale": text("Why."),
-            "check": text("The command that proves it, which Provost runs; without one somebody's word is needed."),
+            "check": text("The command that proves it, run by Provost; without one, a member has to attest it."),
         }),
         &["text"],
     )
@@ -157,8 +160,8 @@ fn propose() -> Tool {
 fn judge() -> Tool {
     tool(
         "provost_task_judge_criterion",
-        "Accept a criterion, satisfy it with evidence, defer, reject or reopen it. One with a command is satisfied by \
-         provost_task_check alone.",
+        "Accept a criterion, satisfy it with evidence, defer, reject or reopen it. A criterion with a command can only be \
+         satisfied with provost_task_check.",
         json!({
             "criterion": number("Its number."),
             "judgement": {"type": "string", "enum": JudgementKind::WORDS},
@@ -172,16 +175,16 @@ fn check() -> Tool {
     tool(
         "provost_task_check",
         "Have Provost run the command of a criterion, or of a piece of evidence of this iteration, on the worker's tree. \
-         Two pictures are compared by Provost: name them if the loop does not. What came of it comes as a message.",
+         Provost compares two pictures; name them if the loop does not. The result is delivered as a message.",
         json!({
             "criterion": number("Its number."),
             "evidence": text("Its name."),
             "pictures": {
                 "type": "object",
-                "description": "PNG files below the directory of the work.",
+                "description": "PNG files inside the worktree.",
                 "properties": {
-                    "expected": text("The picture that it is to look like."),
-                    "actual": text("The picture of how it looks."),
+                    "expected": text("The expected picture."),
+                    "actual": text("The actual picture."),
                 },
                 "required": ["expected", "actual"],
                 "additionalProperties": false,
@@ -194,15 +197,15 @@ fn check() -> Tool {
 fn show() -> Tool {
     tool(
         "provost_task_show",
-        "Show a piece of evidence of the loop's iteration: a text, an attack on the work or the fields of an artifact. An \
-         attack without iteration and name is on the work as a whole.",
+        "Submit a piece of evidence for the loop's iteration: a text, a challenge of the work, or the fields of an artifact. \
+         A challenge without iteration and name applies to the work as a whole.",
         json!({
             "iteration": number("The current iteration."),
-            "name": text("The evidence that it is."),
-            "text": text("What holds, in words."),
+            "name": text("The name of the evidence."),
+            "text": text("The evidence as text."),
             "attack": {
                 "type": "object",
-                "properties": {"failure_mode": text("What could fail."), "check": text("How it was tried."), "result": text("What came of it.")},
+                "properties": {"failure_mode": text("What could fail."), "check": text("How it was tested."), "result": text("The result.")},
                 "required": ["failure_mode", "check", "result"],
                 "additionalProperties": false,
             },
@@ -215,8 +218,8 @@ fn show() -> Tool {
 fn acknowledge() -> Tool {
     tool(
         "provost_task_acknowledge",
-        "Say that you have read this revision of the task's contract.",
-        json!({"revision": number("As provost_task_look shows it.")}),
+        "Confirm that you have read this revision of the team's contract.",
+        json!({"revision": number("The revision that provost_task_look shows.")}),
         &["revision"],
     )
 }
@@ -224,12 +227,12 @@ fn acknowledge() -> Tool {
 fn carry_on() -> Tool {
     tool(
         "provost_task_continue",
-        "Ask for the next iteration of the loop. It is refused while evidence of this one is missing.",
+        "Start the next iteration of the loop. Refused while evidence of the current one is missing.",
         json!({
-            "iteration": number("The next one."),
+            "iteration": number("The next iteration."),
             "to": text("The worker."),
-            "text": text("What it is to do in it."),
-            "key": text("Asked twice under one key it is asked once."),
+            "text": text("The instruction for the iteration."),
+            "key": text("Idempotency key: a repeated call with the same key has no effect."),
         }),
         &["iteration", "to", "text"],
     )
@@ -238,7 +241,7 @@ fn carry_on() -> Tool {
 fn stop_loop() -> Tool {
     tool(
         "provost_task_stop_loop",
-        "End the loop; the task goes on. After a loop that the operator began only the operator finishes it.",
+        "End the loop; the team continues. If the operator started the loop, only the operator can finish the team.",
         json!({"because": text("Why.")}),
         &["because"],
     )
@@ -247,8 +250,8 @@ fn stop_loop() -> Tool {
 fn interrupt() -> Tool {
     tool(
         "provost_task_interrupt",
-        "Have a member leave its turn.",
-        json!({"member": text("Its name."), "text": text("What it is told next.")}),
+        "Interrupt the turn of a member.",
+        json!({"member": text("Its name."), "text": text("The next message to the member.")}),
         &["member"],
     )
 }
@@ -256,7 +259,7 @@ fn interrupt() -> Tool {
 fn compact() -> Tool {
     tool(
         "provost_task_compact",
-        "Have a member's conversation made shorter when its turn is over.",
+        "Compact a member's conversation when its turn is over.",
         json!({"member": text("Its name.")}),
         &["member"],
     )
@@ -265,7 +268,7 @@ fn compact() -> Tool {
 fn record_move() -> Tool {
     tool(
         "provost_task_move",
-        "Record what you decided to do. In strict mode it comes before what you do, and matches it.",
+        "Record your decision. In strict mode, record it before you act, and act accordingly.",
         json!({
             "kind": {"type": "string", "enum": ["wait", "nudge", "interrupt", "escalate", "stop", "inspect"]},
             "because": text("Why."),
@@ -277,11 +280,11 @@ fn record_move() -> Tool {
 fn epilogue() -> Tool {
     tool(
         "provost_task_epilogue",
-        "Say that a step after the work is done that the contract asks for. A separate review is said by a reviewer, where \
-         there is one; the rest by a manager.",
+        "Report that a step of the contract's epilogue is done. A separate review is reported by a reviewer, if there is \
+         one; the other steps by a manager.",
         json!({
             "step": {"type": "string", "enum": ["draft_pull_request", "separate_review", "handover"]},
-            "evidence": text("Where it is, or what came of it."),
+            "evidence": text("Where the result is, or what it was."),
         }),
         &["step", "evidence"],
     )
@@ -290,8 +293,8 @@ fn epilogue() -> Tool {
 fn finish() -> Tool {
     tool(
         "provost_task_finish",
-        "Finish the task. Criteria, evidence and checks are audited first; if checks run, what came of it comes as a \
-         message.",
+        "Finish the team. Provost first audits criteria, evidence and checks; if checks have to run, the result is \
+         delivered as a message.",
         json!({"because": text("Why it is done.")}),
         &["because"],
     )
@@ -343,7 +346,7 @@ mod tests {
                 };
                 given.insert(field.clone(), value);
             }
-            // Of those that exclude each other one is kept.
+            // Of mutually exclusive fields, one is kept.
             if name == "provost_task_check" {
                 given.remove("criterion");
             }
@@ -353,14 +356,13 @@ mod tests {
             }
             let all = call(name, &Value::Object(given.clone())).unwrap();
             assert!(all.is_ok(), "{name}: {all:?}");
-            for word in SentKind::WORDS.iter().filter(|_| name == "provost_task_send") {
-                given.insert("kind".to_owned(), json!(word));
-                assert!(call(name, &Value::Object(given.clone())).unwrap().is_ok());
-            }
-            for word in
-                JudgementKind::WORDS.iter().filter(|_| name == "provost_task_judge_criterion")
-            {
-                given.insert("judgement".to_owned(), json!(word));
+            let (field, words) = match name {
+                "provost_task_send" => ("kind", SentKind::WORDS.to_vec()),
+                "provost_task_judge_criterion" => ("judgement", JudgementKind::WORDS.to_vec()),
+                _ => continue,
+            };
+            for word in words {
+                given.insert(field.to_owned(), json!(word));
                 assert!(call(name, &Value::Object(given.clone())).unwrap().is_ok());
             }
         }

@@ -1,7 +1,7 @@
-//! What is said to an agent on a terminal, as keys.
+//! Encodes messages to an agent on a terminal as keys.
 //!
-//! Text is pasted, not typed: programs take a paste as one input, whatever lines it has, and none of its
-//! characters as a command. The key that sends it comes after that.
+//! Text is pasted, not typed: programs take a paste as one input, with all its lines, and none of
+//! its characters as a command. The key that submits it follows the paste.
 
 use provost_core::{
     request::{Reply, Scope},
@@ -10,7 +10,7 @@ use provost_core::{
 
 use crate::Saying;
 
-/// The key that sends what stands at the prompt.
+/// The key that submits the prompt.
 pub const ENTER: &[u8] = b"\r";
 
 const ESCAPE: &[u8] = b"\x1b";
@@ -19,19 +19,20 @@ const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 pub(crate) fn say(driver: Driver, what: &Saying<'_>) -> Option<Vec<u8>> {
     match what {
         Saying::Message { answer: Some(answer), .. } => key_for(answer.reply),
-        // A command to the agent's own composer, and meant as one.
+        // A slash command for the agent's composer, and intended as one.
         Saying::Message { kind: MessageKind::Compact, text, .. } => Some(pasted(text)),
         Saying::Message { text, .. } => {
             sayable(driver, text).ok().map(|()| pasted(&literally(driver, text)))
         }
-        // In a dialog or an approval it is the key that declines.
+        // In a dialog or an approval, Escape declines.
         Saying::Interrupt { .. } => Some(ESCAPE.to_vec()),
-        // Whoever sits at a terminal calls tools beside it, and is answered there.
+        // An agent on a terminal calls tools over MCP, and gets the result there.
         Saying::Returned { .. } => None,
     }
 }
 
-/// Gives the key by which Codex is told a decision; what has to be chosen on the screen is for whoever sits there.
+/// Returns the key for a decision in Codex. A choice on the screen is left to the user at the
+/// terminal.
 fn key_for(reply: &Reply) -> Option<Vec<u8>> {
     match reply {
         Reply::Approve(Scope::Once) => Some(b"y".to_vec()),
@@ -40,7 +41,7 @@ fn key_for(reply: &Reply) -> Option<Vec<u8>> {
     }
 }
 
-/// Nothing in the text can end the paste or be a command to the terminal.
+/// Wraps a text as a paste. Nothing in the text can end the paste or control the terminal.
 fn pasted(text: &str) -> Vec<u8> {
     [PASTE.0, session::pasted(text).as_bytes(), PASTE.1, ENTER].concat()
 }

@@ -1,6 +1,6 @@
-//! The tools that Provost gives an agent: its way to say how the work stands, and to ask.
+//! The tools that Provost offers an agent: to report the status of its work, and to ask the user.
 //!
-//! They are defined here once, whatever brings them to the agent: Codex's dynamic tools or the MCP server.
+//! They are defined once, for both transports: Codex's dynamic tools and the MCP server.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -19,7 +19,7 @@ use crate::{
     task_tools,
 };
 
-/// So long may a branch, an address or a path be that is told as a fact.
+/// Maximum length of a branch, URL or path that is reported as a fact.
 const MAX_FACT: usize = 4 << 10;
 
 const REPORT: &str = "provost_report";
@@ -27,29 +27,29 @@ const PROGRESS: &str = "provost_progress";
 const FACT: &str = "provost_fact";
 const ASK: &str = "provost_ask";
 
-/// What the agent is told about whom it works for.
-const INSTRUCTIONS: &str = "You work under Provost, a supervisor, on one task in this directory. Provost runs checks of its own \
-     over your work, so report what is true. Before you end your work, call provost_report: `completed` \
-     if all that was asked for is done, `failed` if it cannot be done, `needs_input` if a person has to \
-     decide something first. In longer work call provost_progress now and then. If you made a branch, a \
+/// The general instructions about the supervisor.
+const INSTRUCTIONS: &str = "You work under Provost, a supervisor, on one task in this directory. Provost runs its own checks on \
+     your work, so report truthfully. Before you end your work, call provost_report: `completed` if \
+     everything that was asked for is done, `failed` if it cannot be done, `needs_input` if the user has to \
+     decide something first. In longer work, call provost_progress now and then. If you created a branch, a \
      pull request or an artifact, name it with provost_fact.";
 
-/// The same to one whose result has a form of its own.
-const TOLD_AT_THE_END: &str = "You work under Provost, a supervisor, on one task in this directory. Your last message is read by a \
-     program: answer with the result alone, as the schema of the turn demands, with `completed` as its \
-     status if you did what was asked, `failed` if it cannot be done, `needs_input` if a person has to \
-     decide something first. In longer work call provost_progress now and then.";
+/// The same for an agent whose result has a schema.
+const TOLD_AT_THE_END: &str = "You work under Provost, a supervisor, on one task in this directory. A program reads your last \
+     message: answer with the result alone, in the schema of the turn. Its status is `completed` if you did \
+     what was asked, `failed` if it cannot be done, `needs_input` if the user has to decide something \
+     first. In longer work, call provost_progress now and then.";
 
-/// Besides, to one that may ask.
-const MAY_ASK: &str = " If you cannot go on without a person's decision, ask with provost_ask and wait for the answer.";
+/// An addition for agents that may ask questions.
+const MAY_ASK: &str = " If you cannot continue without a decision of the user, ask with provost_ask and wait for the answer.";
 
-/// What a call is answered that was taken.
+/// The answer to an accepted call.
 pub(crate) const NOTED: &str = "Noted.";
 
-/// What a call of a sub-agent is answered.
+/// The answer to a call of a sub-agent.
 pub(crate) const NOT_THE_MAIN_AGENT: &str = "only the main agent reports to the supervisor";
 
-/// A tool as it is told to the agent.
+/// The definition of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
@@ -58,7 +58,7 @@ pub(crate) struct Tool {
     pub(crate) schema: Value,
 }
 
-/// What a call of a tool says.
+/// A parsed call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Called {
     Said(Testimony),
@@ -67,11 +67,11 @@ pub(crate) enum Called {
         question: String,
         options: Vec<Choice>,
     },
-    /// Something about the task that the agent is a member of.
+    /// A call about the agent's team.
     OfTask(task::Call),
 }
 
-/// Gives the instructions that come with the tools.
+/// Returns the instructions that accompany the tools.
 pub(crate) fn instructions(settings: &Settings) -> String {
     let asks = if settings.questions { MAY_ASK } else { "" };
     let told = if settings.result == ResultForm::Plain { INSTRUCTIONS } else { TOLD_AT_THE_END };
@@ -81,14 +81,14 @@ pub(crate) fn instructions(settings: &Settings) -> String {
     }
 }
 
-/// Gives the tools of an agent with these settings.
+/// Returns the tools of an agent with these settings.
 pub(crate) fn offered(settings: &Settings) -> Vec<Tool> {
     let manages = settings.member.is_some_and(|member| member.role == Role::Manager);
     let mut tools = match settings.result {
-        // Who manages has no work of its own to report.
+        // A manager has no work of its own to report.
         _ if manages => Vec::new(),
         ResultForm::Plain => vec![report(), progress(), fact()],
-        // How the work stands is told with the result, and only there.
+        // The status of the work is part of the result, and reported only there.
         ResultForm::Triage | ResultForm::Plan | ResultForm::PlanReview | ResultForm::Review => {
             vec![progress()]
         }
@@ -98,7 +98,7 @@ pub(crate) fn offered(settings: &Settings) -> Vec<Tool> {
     tools
 }
 
-/// Reads a call; otherwise says what was expected.
+/// Parses a call. The error states the expected arguments.
 pub(crate) fn call(tool: &str, arguments: &Value) -> Result<Called, String> {
     if let Some(read) = task_tools::call(tool, arguments) {
         return read.map(Called::OfTask);
@@ -108,9 +108,9 @@ pub(crate) fn call(tool: &str, arguments: &Value) -> Result<Called, String> {
             "provost_report expects {status: working|completed|failed|needs_input, summary: text}",
         ),
         PROGRESS => told(arguments)
-            .ok_or("provost_progress expects {done, total}: whole numbers, done not above total"),
+            .ok_or("provost_progress expects {done, total}: integers, done at most total"),
         FACT => named(arguments).ok_or(
-            "provost_fact expects {kind: branch|pr|artifact, value: text}, the text not long",
+            "provost_fact expects {kind: branch|pr|artifact, value: text of at most 4096 bytes}",
         ),
         ASK => asked(arguments).ok_or("provost_ask expects {question: text, options?: [text]}"),
         _ => Err("there is no such tool"),
@@ -156,11 +156,11 @@ fn asked(arguments: &Value) -> Option<Called> {
 fn report() -> Tool {
     tool(
         REPORT,
-        "Tell the supervisor how the whole task stands. Call it when the work is completed or failed, \
-         or when a person has to decide something.",
+        "Report the status of the whole task to the supervisor. Call it when the work is completed or failed, \
+         or when the user has to decide something.",
         json!({
             "status": {"type": "string", "enum": ["working", "completed", "failed", "needs_input"]},
-            "summary": {"type": "string", "description": "What was done and what was not."},
+            "summary": {"type": "string", "description": "What is done and what is not."},
         }),
         &["status", "summary"],
     )
@@ -169,7 +169,7 @@ fn report() -> Tool {
 fn progress() -> Tool {
     tool(
         PROGRESS,
-        "Tell the supervisor how far the work is, in steps of your own choice.",
+        "Report progress to the supervisor, in steps of your choice.",
         json!({"done": {"type": "integer", "minimum": 0}, "total": {"type": "integer", "minimum": 1}}),
         &["done", "total"],
     )
@@ -178,7 +178,7 @@ fn progress() -> Tool {
 fn fact() -> Tool {
     tool(
         FACT,
-        "Tell the supervisor the branch, pull request or artifact that the work is to be found at.",
+        "Report the branch, pull request or artifact that contains the work.",
         json!({
             "kind": {"type": "string", "enum": ["branch", "pr", "artifact"]},
             "value": {"type": "string"},
@@ -190,7 +190,7 @@ fn fact() -> Tool {
 fn ask() -> Tool {
     tool(
         ASK,
-        "Ask a person one question and wait for the answer, which is any text. Only for what you cannot \
+        "Ask the user one question and wait for the answer, which is free text. Use it only for what you cannot \
          find out or decide yourself.",
         json!({
             "question": {"type": "string"},

@@ -1,12 +1,12 @@
-//! Whose turn it is among the sessions that wait for the limit of one account.
+//! The order in which sessions resume that wait for the usage limit of one account.
 //!
-//! A limit is the account's, so its sessions go on one after the other: the first at the reset and the
-//! account's jitter, each further one a spacing after the one before. What one of them finds out counts for
-//! those that waited before it went on: told of the limit again, it moves them behind the new reset. Nothing
-//! is kept besides the slots in the sessions' own events, so a restart changes nothing:
+//! A limit belongs to the account, so its sessions resume one after the other: the first at the
+//! reset plus the account's jitter, each further one a spacing later. A session that hits the limit
+//! again moves those that waited before it resumed behind the new reset. The slots live only in the
+//! sessions' own events, so a restart changes nothing:
 //!
-//! - a slot is never nearer than the spacing, so it keeps its distance from all that went on before;
-//! - when one goes on, late or not, slots within the spacing after it are moved in the same commit.
+//! - a slot is never nearer than the spacing, so it keeps its distance from every earlier resume;
+//! - when one session resumes, late or not, slots within the spacing after it move in the same commit.
 
 use std::collections::BTreeSet;
 
@@ -16,20 +16,21 @@ use provost_core::{
     time::Moment,
 };
 
-/// A session's turn to go on.
+/// A session and the moment at which it may resume, in monotonic milliseconds.
 pub(crate) type Slot = (SessionId, u64);
 
-/// What the sessions of one account know of each other.
+/// The sessions of one account that wait for its limit.
 pub(crate) struct Queue<'s> {
     now: Moment,
-    /// The one that something happened to.
+    /// The session that changed.
     subject: &'s Session,
     others: Vec<&'s Session>,
     spacing_ms: u64,
 }
 
 impl<'s> Queue<'s> {
-    /// Looks at the waiting sessions of the subject's account; none if it shares its limits with nobody.
+    /// Collects the waiting sessions of the subject's account. `None` if it shares its limits with
+    /// no other session.
     pub(crate) fn of(
         subject: &'s Session,
         all: impl Iterator<Item = &'s Session>,
@@ -47,7 +48,7 @@ impl<'s> Queue<'s> {
         Some(Queue { now, subject, others, spacing_ms })
     }
 
-    /// Gives the slots that change because the subject was told of the limit: its own comes last.
+    /// Returns the slots that change because the subject hit the limit. Its own comes last.
     pub(crate) fn told(&self) -> Vec<Slot> {
         let Some(wait) = self.subject.wait() else { return Vec::new() };
         let from = wait.until_mono_ms.max(self.now.deadline(self.spacing_ms));
@@ -58,13 +59,13 @@ impl<'s> Queue<'s> {
         self.moved(from, outdated, Some(self.subject.id))
     }
 
-    /// Gives the slots that change because the subject goes on now.
+    /// Returns the slots that change because the subject resumes now.
     pub(crate) fn went_on(&self) -> Vec<Slot> {
         let from = self.now.deadline(self.spacing_ms);
         self.moved(from, |other| other.until_mono_ms < from, None)
     }
 
-    /// Gives all that are to be moved, in their order, the earliest slots that are free from a moment on.
+    /// Assigns the sessions to move, in their order, the earliest free slots from a moment on.
     fn moved(
         &self,
         from: u64,
@@ -93,11 +94,10 @@ fn account(session: &Session) -> Option<&str> {
     session.spec.agent.carried.account.as_deref()
 }
 
-/// Gives the first moment from `from` on that keeps its distance from all that are taken.
+/// Returns the first moment from `from` on that keeps the spacing to all taken slots.
 fn free(taken: &BTreeSet<u64>, from: u64, spacing_ms: u64) -> u64 {
-    taken.iter().fold(from, |at, taken| match taken.abs_diff(at) < spacing_ms {
-        true => taken.saturating_add(spacing_ms),
-        false => at,
+    taken.iter().fold(from, |at, taken| {
+        if taken.abs_diff(at) < spacing_ms { taken.saturating_add(spacing_ms) } else { at }
     })
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     const RESET: u64 = 3_600_000;
 
-    /// A board with its ledger, in which only what is told happens.
+    /// A board with its ledger. Nothing happens except by the test's commands.
     #[derive(Default)]
     struct Lab {
         board: Board,
@@ -128,7 +128,7 @@ mod tests {
             Moment { wall_ms: self.now as i64, mono_ms: self.now }
         }
 
-        /// Opens sessions at work under an account.
+        /// Opens one session at work per account.
         fn with(accounts: &[Option<&str>]) -> (Lab, Vec<SessionId>) {
             let mut lab = Lab { now: 1_000, ..Lab::default() };
             let ids = accounts.iter().enumerate().map(|(no, account)| lab.open(no, *account));
@@ -172,7 +172,7 @@ mod tests {
             }
         }
 
-        /// Lets time come, as the owner does, and gives who went on.
+        /// Advances the clock as the owner does, and returns the sessions that resumed.
         fn at(&mut self, now: u64) -> Vec<SessionId> {
             self.now = now;
             let waited = self.waiting();
@@ -196,7 +196,7 @@ mod tests {
             self.board.session(id).unwrap().wait().unwrap().until_mono_ms
         }
 
-        /// Keeps nothing but the ledger.
+        /// Rebuilds the board from the ledger alone.
         fn restart(&mut self) {
             self.board = Board::default();
             for state in self.ledger.open_streams().unwrap() {
@@ -256,12 +256,12 @@ mod tests {
         assert_eq!(lab.board.session(ids[1]).unwrap().attempt().limit_waits, 1, "it probed once");
         lab.limit(ids[3], Some(RESET));
         let soon = RESET + spacing();
-        assert_eq!(lab.slot(ids[3]), soon, "what is free before them is used");
-        assert_eq!(lab.slot(ids[1]), 2 * RESET, "whoever knew nothing of the others moves nobody");
+        assert_eq!(lab.slot(ids[3]), soon, "a free slot before them is used");
+        assert_eq!(lab.slot(ids[1]), 2 * RESET, "a session without newer facts moves no other");
         assert_eq!(lab.at(soon), [ids[3]]);
         lab.limit(ids[3], None);
         let default = soon + spec(None).bounds.limit_wait_ms;
-        assert_eq!(lab.slot(ids[3]), default, "nobody's turn comes before that");
+        assert_eq!(lab.slot(ids[3]), default, "no slot comes before that");
         assert_eq!(lab.slot(ids[1]), 2 * RESET);
     }
 
@@ -287,7 +287,7 @@ mod tests {
         lab.limit(ids[1], Some(0));
         assert_eq!(lab.slot(ids[1]), first + spacing());
         lab.limit(ids[2], Some(0));
-        assert_eq!(lab.waiting(), [ids[1]], "one without an account waits for nobody");
+        assert_eq!(lab.waiting(), [ids[1]], "a session without an account does not wait");
     }
 
     #[test]

@@ -1,14 +1,16 @@
-//! Who changed a task, as the ledger has it: who asked, as the socket proved it, and the member that this one was then.
+//! The audit actor of a team's events: the peer that the socket proved, and the member that it
+//! acted as.
 
 use provost_core::task::Actor;
 
-/// What stands between the two. Nothing that a socket proves has it in its name.
+/// Separates the peer from the member. No name that a socket proves contains it.
 const AS: &str = " as ";
 
-/// What the calls of an agent's tools are recorded by, so that they are told from commands that it typed.
+/// Prefix of the actor of an agent's tool calls. It separates them from commands that the agent
+/// typed.
 pub(crate) const TOOL: &str = "tool/";
 
-/// Gives what is recorded of who changes a task.
+/// Encodes the actor for the ledger.
 pub(crate) fn recorded(proved: &str, who: &Actor) -> String {
     match who {
         Actor::Member(name) => format!("{proved}{AS}{name}"),
@@ -16,7 +18,7 @@ pub(crate) fn recorded(proved: &str, who: &Actor) -> String {
     }
 }
 
-/// Takes apart what was recorded: who asked, and the member that this one acted as.
+/// Splits a recorded actor into the peer and the member that it acted as.
 pub(crate) fn parts(recorded: &str) -> (&str, Option<&str>) {
     match recorded.split_once(AS) {
         Some((proved, member)) => (proved, Some(member)),

@@ -1,7 +1,8 @@
-//! The board: every session and every run that something is still expected of, held in memory by one owner.
+//! The board: every open session, run and team, in memory, with one owner.
 //!
-//! A [`Turn`] collects decisions against drafts; [`Turn::stage`] gives the batch for the ledger; only with the
-//! ledger's [`Committed`] can [`Board::commit`] make the drafts true, and only then are there effects.
+//! A [`Turn`] collects decisions against drafts. [`Turn::stage`] returns the batch for the ledger.
+//! Only with the ledger's [`Committed`] can [`Board::commit`] apply the drafts, and only then are
+//! there effects.
 
 mod calls;
 mod tasks;
@@ -28,17 +29,17 @@ use crate::{
     card, run_card, stream, words,
 };
 
-/// More follow-up events than this in one decision mean a rule that does not come to rest.
+/// More follow-up events than this in one decision mean that the rules do not converge.
 const MAX_FOLLOW_UPS: usize = 1024;
 
-/// All sessions and runs that something is still expected of.
+/// All open sessions, runs and teams.
 #[derive(Debug, Default)]
 pub struct Board {
     sessions: BTreeMap<SessionId, Held>,
     runs: BTreeMap<RunId, HeldRun>,
     tasks: Tasks,
     deadlines: BTreeSet<(u64, SessionId)>,
-    /// How Provost is named in commands that members of tasks are told.
+    /// How Provost is called in commands that are shown to team members.
     caller: task::Caller,
 }
 
@@ -57,7 +58,7 @@ struct HeldRun {
     effects: BTreeMap<EffectKey, run::Effect>,
 }
 
-/// What a commit asks of the shell.
+/// The effects that a commit starts and cancels.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub changed: Vec<SessionId>,
@@ -71,12 +72,13 @@ pub struct Changes {
     pub states: BTreeMap<(SessionId, u64), State>,
 }
 
-/// Decisions under way: nothing of them is true yet.
+/// Decisions in progress. None of them applies before the commit.
 #[derive(Debug)]
 pub struct Turn<'b> {
     board: &'b Board,
     now: Moment,
-    /// How far time may work: behind `now` while what happened meanwhile is still being looked at.
+    /// The moment up to which deadlines count: behind `now` while missed observations are still
+    /// being read.
     reached: Moment,
     drafts: BTreeMap<SessionId, Draft>,
     runs: BTreeMap<RunId, RunDraft>,
@@ -98,7 +100,7 @@ struct RunDraft {
     events: Vec<(run::Event, String)>,
 }
 
-/// An event with who brought it about, and what was true after it.
+/// An event, its actor, and the state after it.
 #[derive(Debug)]
 struct Drafted {
     event: Event,
@@ -115,19 +117,19 @@ pub struct Staged {
 }
 
 impl Board {
-    /// Gives a board that holds nothing, for one whose members call Provost like this.
+    /// Returns an empty board whose members call Provost like this.
     pub fn called_by(caller: task::Caller) -> Board {
         Board { caller, ..Board::default() }
     }
 
-    /// Takes in a session as the ledger has it; what it owes is in the changes.
+    /// Loads a session from the ledger. Its pending effects are in the changes.
     pub fn load(&mut self, session: Session, version: u64) -> Changes {
         let mut changes = Changes::default();
-        self.hold(session, version, (true, &BTreeSet::new()), &mut changes);
+        self.hold(session, version, true, &BTreeSet::new(), &mut changes);
         changes
     }
 
-    /// The same for a run.
+    /// Loads a run from the ledger. Its pending effects are in the changes.
     pub fn load_run(&mut self, run: Run, version: u64) -> Changes {
         let mut changes = Changes::default();
         self.hold_run(run, version, true, &mut changes);
@@ -158,20 +160,20 @@ impl Board {
         self.begin_observing(now, now)
     }
 
-    /// Begins a turn in which time works only as far as `reached`: nothing ends because a deadline passed
-    /// while nobody looked.
+    /// Begins a turn in which deadlines count only up to `reached`: nothing ends because a deadline
+    /// passed while the daemon was down.
     pub fn begin_observing(&self, now: Moment, reached: Moment) -> Turn<'_> {
         let (drafts, runs, tasks) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Turn { board: self, now, reached, drafts, runs, tasks, replies: Vec::new() }
     }
 
-    /// Gives the earliest moment at which time alone changes something.
+    /// Returns the earliest deadline, in monotonic milliseconds.
     pub fn next_deadline(&self) -> Option<u64> {
         let of_sessions = self.deadlines.first().map(|(at, _)| *at);
         of_sessions.into_iter().chain(self.next_task_deadline()).min()
     }
 
-    /// Gives the sessions for which time has come.
+    /// Returns the sessions whose deadline has passed.
     pub fn due(&self, now: Moment) -> Vec<SessionId> {
         self.deadlines
             .iter()
@@ -180,7 +182,7 @@ impl Board {
             .collect()
     }
 
-    /// Makes what was committed true, and says what it owes.
+    /// Applies committed drafts, and returns the effects to start and cancel.
     pub fn commit(&mut self, staged: Staged, _durable: &Committed) -> Changes {
         let mut changes = Changes::default();
         for (id, draft) in staged.drafts {
@@ -188,7 +190,7 @@ impl Board {
             let states = draft.events.iter().map(|one| one.state);
             changes.states.extend((draft.expected + 1..).map(|version| (id, version)).zip(states));
             let given_up = draft.given_up();
-            self.hold(draft.session, version, (false, &given_up), &mut changes);
+            self.hold(draft.session, version, false, &given_up, &mut changes);
             changes.changed.push(id);
         }
         for draft in staged.runs.into_values() {
@@ -201,14 +203,14 @@ impl Board {
         changes
     }
 
-    /// Lets a session go of which nothing is expected any more.
+    /// Evicts a session that is closed.
     pub fn let_go(&mut self, id: SessionId) {
         if self.sessions.get(&id).is_some_and(|held| held.session.is_closed()) {
             self.sessions.remove(&id);
         }
     }
 
-    /// Lets a run go of which nothing is expected any more.
+    /// Evicts a run that is closed.
     pub fn let_run_go(&mut self, id: RunId) {
         if self.runs.get(&id).is_some_and(|held| held.run.is_closed()) {
             self.runs.remove(&id);
@@ -230,13 +232,14 @@ impl Board {
         }
     }
 
-    /// Keeps a session, or lets it go once nothing more is expected of it. What was given up for lack of a resource and is
-    /// to be done all the same is begun anew: nobody is at it any more.
+    /// Keeps a session, or evicts it once it is closed. An effect that was given up for lack of a
+    /// resource and is still pending is started again, because no worker has it any more.
     fn hold(
         &mut self,
         session: Session,
         version: u64,
-        (keep_closed, given_up): (bool, &BTreeSet<EffectKey>),
+        keep_closed: bool,
+        given_up: &BTreeSet<EffectKey>,
         changes: &mut Changes,
     ) {
         let id = session.id;
@@ -265,12 +268,13 @@ impl Board {
 }
 
 impl Turn<'_> {
-    /// Gives the moment up to which deadlines count.
+    /// Returns the moment up to which deadlines count.
     pub fn reached(&self) -> Moment {
         self.reached
     }
 
-    /// Gives the session that has an agent which is to be adopted, also if it is only about to be opened.
+    /// Returns the session that already has an adopted agent, including sessions that this turn
+    /// opens.
     pub fn has_agent(&self, adopted: &Adopted) -> Option<&Session> {
         let held = self.board.sessions().filter(|one| !self.drafts.contains_key(&one.id));
         let drafted = self.drafts.values().map(|draft| &draft.session);
@@ -288,7 +292,7 @@ impl Turn<'_> {
         &self.drafts.entry(id).or_insert(draft).session
     }
 
-    /// Opens a run, with what follows at once.
+    /// Opens a run and applies its first follow-ups.
     pub fn open_run(&mut self, id: RunId, spec: RunSpec, actor: &str) -> Option<&Run> {
         let opened = RunOpened { spec: Box::new(spec) };
         let run = Run::open(id, self.now, &opened);
@@ -298,7 +302,7 @@ impl Turn<'_> {
         self.run(id)
     }
 
-    /// Decides a command about a run that the board holds. Gives the run as it would be.
+    /// Decides a command about a run on the board. Returns the run as it would be.
     pub fn command_run(
         &mut self,
         id: RunId,
@@ -324,7 +328,8 @@ impl Turn<'_> {
         others.filter_map(|run| self.run(*run)).map(Run::agents_at_work).sum()
     }
 
-    /// An agent of one run that ended makes room for another's: those that were opened first are asked first.
+    /// Lets another run use the slot of an agent that ended. Runs that opened first are asked
+    /// first.
     fn give_room(&mut self, id: RunId) {
         let at_work = |run: Option<&Run>| run.map_or(0, Run::agents_at_work);
         if at_work(self.run(id)) >= at_work(self.board.run(id)) {
@@ -336,7 +341,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Gives a run as it would be after the decisions so far.
+    /// Returns a run as it would be after the decisions so far.
     pub fn run(&self, id: RunId) -> Option<&Run> {
         self.runs.get(&id).map(|draft| &draft.run).or_else(|| self.board.run(id))
     }
@@ -354,7 +359,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds what follows for a run from itself and its sessions, to its sessions and itself.
+    /// Applies the follow-ups of a run and its sessions until there are none.
     fn follow_run(&mut self, id: RunId, actor: &str) {
         for _ in 0..MAX_FOLLOW_UPS {
             let step = self.run(id).and_then(|run| {
@@ -376,15 +381,15 @@ impl Turn<'_> {
                     }
                 }
                 Some(Step::Tell(session, command)) => {
-                    // What a session refuses now it is told again when it has changed.
+                    // A session that refuses now gets the command again once it has changed.
                     let Some(Ok(_)) = self.decide(session, &command, actor) else { return };
                 }
             }
         }
-        unreachable!("the rules of a run come to rest: {:?}", self.run(id));
+        unreachable!("the rules of a run converge: {:?}", self.run(id));
     }
 
-    /// Decides a command about a session that the board holds. Gives the session as it would be.
+    /// Decides a command about a session on the board. Returns the session as it would be.
     pub fn command(
         &mut self,
         id: SessionId,
@@ -407,14 +412,16 @@ impl Turn<'_> {
         self.session(id).map(|session| Ok((session, events)))
     }
 
-    /// Gives the run that has done with a session that is to be instructed: only the run takes it up again. What a
-    /// person says may cross the session's end, and would be worked on beside the run, uncounted and uncancelled.
+    /// Returns the run that no longer needs a session which is to get an instruction. Only the run
+    /// may resume such a session. A message may cross the session's end; without this rule it would
+    /// be worked on beside the run, uncounted and uncancelled.
     fn done_with(&self, id: SessionId, command: &Command) -> Option<RunId> {
         let ended = self.session(id).filter(|session| session.attempt().is_sealed())?;
-        ended.spec.run.filter(|_| matches!(command, Command::Send { .. })).map(|of| of.run)
+        let of_run = ended.spec.run?;
+        matches!(command, Command::Send { .. }).then_some(of_run.run)
     }
 
-    /// Decides a command, and what follows for the session itself.
+    /// Decides a command and applies the follow-ups of the session itself.
     fn decide(
         &mut self,
         id: SessionId,
@@ -445,7 +452,7 @@ impl Turn<'_> {
         Some(Ok(events))
     }
 
-    /// Moves the slots that change because of what happened to a session that waits with others.
+    /// Moves the slots that change because a session that waits for a limit changed.
     fn set_slots(&mut self, id: SessionId, changed: impl Fn(&Queue<'_>) -> Vec<Slot>) {
         let all = self.board.sessions.keys().filter_map(|id| self.session(*id));
         let queue = self.session(id).and_then(|subject| Queue::of(subject, all, self.now));
@@ -458,7 +465,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Lets time work on a session. `heard` tells when a launch's stream was heard last.
+    /// Applies a passed deadline to a session. `heard` returns when a launch's stream was last
+    /// heard.
     pub fn due(&mut self, id: SessionId, heard: impl Fn(LaunchId) -> Option<u64>) {
         let Some((_, due)) = self.session(id).and_then(Session::deadline) else { return };
         let command = match due {
@@ -482,11 +490,11 @@ impl Turn<'_> {
             | Due::OwnTurn
             | Due::Retry => Command::Tick,
         };
-        // A rejected silence means that the stream was heard meanwhile: nothing to record.
+        // A rejected silence means that the stream was heard meanwhile. There is nothing to record.
         drop(self.command(id, &command, "provost"));
     }
 
-    /// Gives a session as it would be after the decisions so far.
+    /// Returns a session as it would be after the decisions so far.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
         self.drafts.get(&id).map(|draft| &draft.session).or_else(|| self.board.session(id))
     }
@@ -496,12 +504,13 @@ impl Turn<'_> {
         self.drafts.values().filter(|draft| !draft.events.is_empty()).map(|draft| &draft.session)
     }
 
-    /// Remembers a reply under the key that its command carried.
+    /// Stores a reply under the idempotency key of its command.
     pub fn remember(&mut self, key: String, reply: String) {
         self.replies.push(Idempotency { key, reply });
     }
 
-    /// Closes the turn: the batch for the ledger and the drafts that wait for it. `None` if nothing came of it.
+    /// Closes the turn. Returns the batch for the ledger and the drafts that wait for it, or `None`
+    /// if nothing changed.
     pub fn stage(self) -> Option<(Batch, Staged)> {
         let mut drafts = self.drafts;
         drafts.retain(|_, draft| !draft.events.is_empty());
@@ -546,13 +555,13 @@ impl Draft {
         given_up.collect()
     }
 
-    /// Adds what follows by itself.
+    /// Applies follow-up events until there are none.
     fn follow_up(&mut self, now: Moment, reached: Moment, actor: &str) {
         for _ in 0..MAX_FOLLOW_UPS {
             let Some(event) = self.session.advance(reached) else { return };
             self.add(now, event, actor);
         }
-        unreachable!("the rules of a session come to rest: {:?}", self.events.last());
+        unreachable!("the rules of a session converge: {:?}", self.events.last());
     }
 
     fn write(&self) -> StreamWrite {
@@ -593,11 +602,11 @@ impl RunDraft {
     }
 }
 
-/// A session that does not take up what the run needs of it ends the run.
+/// A session that refuses a run's command ends the run.
 fn not_taken(refused: Option<Result<Vec<Event>, Rejected>>) -> RunStopped {
     let detail = match refused {
-        Some(Err(why)) => format!("its session could not be gone on with: {why}"),
-        Some(Ok(_)) | None => "its session could not be gone on with".to_owned(),
+        Some(Err(why)) => format!("could not resume its session: {why}"),
+        Some(Ok(_)) | None => "could not resume its session".to_owned(),
     };
     RunStopped { cause: run::Cause::Work, detail }
 }

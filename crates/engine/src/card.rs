@@ -1,4 +1,4 @@
-//! A session as it is shown: the row of `ls` and `status`, and the facts behind its state.
+//! A session's projection: the row of `ls` and `status`, and the facts behind its state.
 
 use provost_api::{
     BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, LaunchRow,
@@ -21,16 +21,17 @@ use provost_core::{
 
 use crate::shown;
 
-/// The longest text that a row shows, and how many things of a kind. What is more is in the events.
+/// The longest text that a row shows, and the maximum number of items of a kind. The events have
+/// the rest.
 const SHOWN_BYTES: usize = 4 << 10;
 const SHOWN_THINGS: usize = 50;
 
-/// Gives the row as the ledger keeps it.
+/// Serializes the row for the ledger.
 pub(crate) fn text(session: &Session) -> String {
     serde_json::to_string(&row(session)).expect("a row has string keys only")
 }
 
-/// Shows a session.
+/// Builds the row of a session.
 pub fn row(session: &Session) -> SessionRow {
     let (spec, attempt, judged) = (&session.spec, session.attempt(), session.judgement());
     let claim = told(session, judged.rule);
@@ -81,9 +82,9 @@ pub fn row(session: &Session) -> SessionRow {
             .map(|context| ContextRow { used: context.used, window: context.window }),
         turns: session.turns,
         budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
-        limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
+        limited: if attempt.is_sealed() { None } else { session.limited.as_ref().map(limited) },
         screen: screen(session),
-        retrying: session.retrying().filter(|_| !attempt.is_sealed()).map(clip),
+        retrying: if attempt.is_sealed() { None } else { session.retrying().map(clip) },
         attempt: attempt.no,
         instruction: attempt.instruction.as_deref().map(clip),
         setup: shown::setup(session),
@@ -113,7 +114,7 @@ pub fn row(session: &Session) -> SessionRow {
     }
 }
 
-/// Shows how somebody gets what is sent to it.
+/// Describes how a session or member receives messages.
 pub(crate) fn communication(how: &Communication) -> CommunicationRow {
     CommunicationRow {
         kind: how.kind().to_owned(),
@@ -126,7 +127,7 @@ pub(crate) fn communication(how: &Communication) -> CommunicationRow {
     }
 }
 
-/// Shows the facts behind a state: what they say, who said so and when.
+/// Lists the facts behind a state: value, source and time of each.
 pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let (attempt, launch) = (session.attempt(), session.current_launch());
     let mut facts = Vec::new();
@@ -151,12 +152,11 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let detail = [stopped.map(str::to_owned), detail].into_iter().flatten();
     let detail = Some(detail.collect::<Vec<_>>().join(", ")).filter(|detail| !detail.is_empty());
     add("process", shown::process(session), source, at, detail);
-    let (source, heard, unseen) = match shown::is_unseen(session) {
-        true => ("nobody", None, Some(UNSEEN.to_owned())),
-        false => {
-            let heard = launch.map(|launch| launch.stream.heard.wall_ms);
-            (session.spec.agent.driver.word(), heard, None)
-        }
+    let (source, heard, unseen) = if shown::is_unseen(session) {
+        ("nobody", None, Some(UNSEEN.to_owned()))
+    } else {
+        let heard = launch.map(|launch| launch.stream.heard.wall_ms);
+        (session.spec.agent.driver.word(), heard, None)
     };
     add("activity", shown::activity(session), source, heard, unseen);
     let watch = launch.map(|launch| &launch.watch);
@@ -165,7 +165,7 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
         add("record", seen.said.word(), by.word(), Some(seen.at.wall_ms), place);
     }
     for (by, seen) in watch.into_iter().flat_map(|watch| &watch.hints) {
-        let place = format!("a guess, byte {} of what the terminal was sent", seen.place);
+        let place = format!("inferred from byte {} of the terminal output", seen.place);
         let over = launch.and_then(|launch| overtaken(launch, *by, seen, now_ms));
         let over = over.unwrap_or_default();
         let said = format!("{}{over}", seen.said.word());
@@ -176,7 +176,7 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     }
     if let Some(found) = launch.and_then(|launch| launch.contradiction(now_ms)) {
         let turn = if found.in_turn { "a turn is open" } else { "no turn is open" };
-        let detail = format!("the agent's own record says that {turn}, and is believed");
+        let detail = format!("the agent's transcript says that {turn}, and takes precedence");
         let at = Some(found.since.wall_ms);
         add("contradiction", found.shows.word(), found.by.word(), at, Some(detail));
     }
@@ -193,20 +193,22 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     (facts, rule_for(session, judged.rule, judged.has(Flag::ExitCodeUnobserved)).to_owned())
 }
 
-/// Says what has happened since a terminal let guess something, if that can no longer be true. A title that no longer says
-/// what the agent does says nothing; where codes and the screen go on saying it for long, they contradict the record.
+/// Describes the event since which a screen signal can no longer be true. A stale title is ignored.
+/// When escape codes and the screen keep showing work for long, they contradict the transcript
+/// instead.
 fn overtaken(launch: &Launch, by: Glimpse, seen: &Seen, now_ms: u64) -> Option<&'static str> {
     let (watch, before) = (&launch.watch, |at: Moment| at.mono_ms >= seen.at.mono_ms);
     let works = matches!(seen.said, Said::Working | Said::Retrying);
     let contradicts = launch.contradiction(now_ms).is_some_and(|found| found.by == by);
     let over = launch.activity() == Activity::Idle && watch.turned.is_some_and(before);
-    match launch.has_ended() {
-        true => Some(", before its process ended"),
-        false => (works && over && !contradicts).then_some(", before its turn ended"),
+    if launch.has_ended() {
+        Some(", before its process ended")
+    } else {
+        (works && over && !contradicts).then_some(", before its turn ended")
     }
 }
 
-/// Gives the rule in words, and in truer ones where more is known than the rule asks for.
+/// Describes the rule, with more detail where more is known than the rule requires.
 fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
     let plain = !session.spec.agent.driver.has_protocol();
     match (rule, unobserved, awaits_result(session), plain) {
@@ -226,19 +228,21 @@ fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
         (Rule::X14, false, _, _) if shown::is_stopped(session) => {
             "Provost ended it after it claimed nothing"
         }
-        (Rule::X14, true, _, _) => "it ended, nobody saw how, and nobody said that it was done",
+        (Rule::X14, true, _, _) => {
+            "it ended with an unknown exit status and never reported success"
+        }
         (Rule::L10, _, true, _) => RESULT_ASKED,
         (Rule::L10, _, _, _) if session.current_launch().is_some_and(is_stopped) => {
             "its turn is open, and a signal stopped its process"
         }
         (Rule::X7, _, _, true) => {
-            "it ended while it needed input; a plain command takes no answer, so a person decides"
+            "it ended while it needed input; a plain command takes no answer, so resolve it yourself"
         }
         (rule, _, _, _) => rule_in_words(rule),
     }
 }
 
-/// Says why Provost itself ended an attempt.
+/// Describes why Provost itself ended an attempt.
 fn stopped_in_words(session: &Session) -> &'static str {
     match session.attempt().stopped.as_ref().map(|(cause, _)| *cause) {
         Some(StopCause::Timeout) => "Provost stopped it at its time limit",
@@ -255,16 +259,16 @@ fn has_run(launch: &Launch) -> bool {
     !matches!(launch.phase, LaunchPhase::Owed | LaunchPhase::Failed { .. })
 }
 
-/// What is said of an agent whose turn a person interrupted.
-const INTERRUPTED: &str = "its turn was interrupted; it waits for you to say what comes next";
+/// Reason shown for an agent whose turn the user interrupted.
+const INTERRUPTED: &str = "its turn was interrupted; it waits for your next message";
 
-/// What is said of an agent that writes down nothing for others to read.
-const UNSEEN: &str = "it runs and its turns are not seen, for no record of it can be read";
+/// Reason shown for an agent without a readable transcript.
+const UNSEEN: &str = "it runs, but its turns are unknown because no transcript of it can be read";
 
-/// What is said of an agent that was asked for its result and has not given it.
+/// Reason shown for an agent that was asked for its result and has not reported it.
 const RESULT_ASKED: &str = "its turn ended without a claim; it was asked for its result";
 
-/// A claim as it counts, and who made it.
+/// The claim that counts, and its source.
 struct Told<'a> {
     kind: ClaimKind,
     source: Option<ClaimSource>,
@@ -272,8 +276,8 @@ struct Told<'a> {
     text: Option<&'a str>,
 }
 
-/// Gives the claim that the state rests on. An agent that ended while it asked said by its request that it
-/// needs input, and that stays true of a sealed outcome, though the request is void then.
+/// Returns the claim that the state rests on. An agent that ended with an open request needs input.
+/// That stays true of a sealed outcome, although the request is void then.
 fn told(session: &Session, rule: Rule) -> Told<'_> {
     let attempt = session.attempt();
     let claimed = attempt.claim.as_ref();
@@ -283,7 +287,9 @@ fn told(session: &Session, rule: Rule) -> Told<'_> {
         request.asked.waiting == Waiting::Blocking
             && matches!(request.fate, Fate::Open | Fate::Void)
     });
-    match asked.filter(|_| by_request && attempt.claim_kind() != ClaimKind::NeedsInput) {
+    let asked =
+        if by_request && attempt.claim_kind() != ClaimKind::NeedsInput { asked } else { None };
+    match asked {
         Some(request) => Told {
             kind: ClaimKind::NeedsInput,
             source: Some(ClaimSource::Agent),
@@ -299,7 +305,7 @@ fn told(session: &Session, rule: Rule) -> Told<'_> {
     }
 }
 
-/// Says whether the agent was asked for its result and has claimed nothing since.
+/// Whether the agent was asked for its result and has claimed nothing since.
 fn awaits_result(session: &Session) -> bool {
     let attempt = session.attempt();
     let silent = matches!(attempt.claim_kind(), ClaimKind::None | ClaimKind::Working);
@@ -312,7 +318,7 @@ fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) 
             ("provost", Some(launch.owed_at.wall_ms), Some("being started".to_owned()))
         }
         LaunchPhase::Running { child: None, .. } => {
-            ("nobody", None, Some("adopted by its record; its process is not known".to_owned()))
+            ("nobody", None, Some("adopted by its transcript; its process is unknown".to_owned()))
         }
         LaunchPhase::Running { child: Some(child), .. } => (
             if launch.adopted { "kernel" } else { "holder" },
@@ -387,7 +393,7 @@ pub(crate) fn check_row(
     }
 }
 
-/// Shows what waits for a person.
+/// Lists the open requests.
 pub(crate) fn requests(session: &Session) -> Vec<RequestRow> {
     session.open_requests().take(SHOWN_THINGS).map(|one| request(session, one)).collect()
 }
@@ -400,7 +406,7 @@ fn request(session: &Session, request: &Request) -> RequestRow {
     let unseen = session.spec.adopted.is_some()
         && request.asked.kind == RequestKind::Approval
         && request.asked.subject.is_none();
-    let look = pane.filter(|_| runs).map(at_its_pane);
+    let look = if runs { pane.map(at_its_pane) } else { None };
     let commands = match (session.is_settled_there(request), &session.spec.adopted) {
         (true, None) if runs => vec![format!("provost attach {id}")],
         (true, None) if session.spec.agent.driver.has_protocol() => {
@@ -409,24 +415,25 @@ fn request(session: &Session, request: &Request) -> RequestRow {
         (true, _) => vec![look.unwrap_or_else(|| format!("provost status {id} --why"))],
         (false, _) => {
             let deny = row.can_be_denied().then(|| row.deny_command());
-            let look = look.filter(|_| unseen);
+            let look = if unseen { look } else { None };
             [look, Some(row.answer_command()), deny].into_iter().flatten().collect()
         }
     };
-    // Codex folds what it asks where its screen is too small for it.
-    let title = match unseen {
-        true => clip(&format!("{}; what for is not to be seen in its pane now", row.title)),
-        false => row.title.clone(),
+    // Codex hides the subject of a request when its screen is too small.
+    let title = if unseen {
+        clip(&format!("{}; its pane does not show the subject", row.title))
+    } else {
+        row.title.clone()
     };
     RequestRow { title, commands, ..row }
 }
 
-/// Gives the command that shows where an agent runs that somebody else started, if its pane is known.
+/// Returns the command that shows an external agent's pane, if the pane is known.
 pub(crate) fn screen(session: &Session) -> Option<String> {
     session.spec.adopted.as_ref()?.pane.as_ref().map(at_its_pane)
 }
 
-/// Gives the command that shows the pane of an agent that somebody else started.
+/// Returns the command that shows an external agent's pane.
 fn at_its_pane(pane: &Pane) -> String {
     format!("tmux -S {} attach -t {}", shell_word(&pane.socket), shell_word(&pane.id))
 }
@@ -521,7 +528,7 @@ fn launch(launch: &Launch) -> LaunchRow {
     }
 }
 
-/// Says why a message waits, where that can be said.
+/// Returns why a message waits, if that is known.
 fn waits(session: &Session, message: &Message) -> Option<String> {
     let launch = session.current_launch().filter(|launch| launch.may_live())?;
     let typed = session.spec.agent.driver.has_terminal();
@@ -569,9 +576,9 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     let asked = session.awaits_user().then(|| INTERRUPTED.to_owned()).or(asked);
     let dismissed = session.dismissed.as_ref().map(|dismissed| dismissed.because.clone());
     let decided = decided.or(dismissed);
-    // A crash is a reason of its own, whatever the checks found besides.
-    let refuted = || refuted(session).filter(|_| cause != Some(Cause::Crash));
-    let answer = || waiting_answer(session).filter(|_| !attempt.is_sealed());
+    // A crash is a reason of its own, whatever the checks found.
+    let refuted = || if cause == Some(Cause::Crash) { None } else { refuted(session) };
+    let answer = || if attempt.is_sealed() { None } else { waiting_answer(session) };
     let held = decided
         .or_else(refuted)
         .or_else(|| short_of(session))
@@ -580,7 +587,7 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     held.or(asked).as_deref().map(clip)
 }
 
-/// Says what an answer waits for that was given and could not be typed yet.
+/// Describes why an answer could not be typed yet.
 fn waiting_answer(session: &Session) -> Option<String> {
     let message = session.waiting_answer()?;
     let request = message.request.map(|request| format!("q{} ", request.no)).unwrap_or_default();
@@ -588,7 +595,7 @@ fn waiting_answer(session: &Session) -> Option<String> {
     Some(format!("the answer to {request}waits: {why}"))
 }
 
-/// Shows what an effect waits for.
+/// Describes the resource that an effect waits for.
 fn waiting(wait: &EffectWait) -> ShortageRow {
     ShortageRow {
         effect: Some(wait.effect.clone()),
@@ -609,7 +616,7 @@ pub(crate) fn shortage(shortage: &Shortage) -> ShortageRow {
     }
 }
 
-/// Says what an effect waits for.
+/// Describes the resource that an effect waits for, as text.
 fn short_of(session: &Session) -> Option<String> {
     let EffectWait { shortage, tries, .. } = session.short_of()?;
     let tries = if *tries == 1 { "1 try".to_owned() } else { format!("{tries} tries") };
@@ -617,14 +624,14 @@ fn short_of(session: &Session) -> Option<String> {
     Some(format!("waiting for {name} after {tries}: {}", shortage.detail))
 }
 
-/// Says what holds the agent back that only room on a disk can help.
+/// Describes the full disk that blocks the agent.
 fn no_room(session: &Session) -> Option<String> {
     let launch = session.current_launch().filter(|launch| launch.may_live())?;
     let dir = launch.no_room.as_deref()?;
-    Some(format!("the disk of {dir} is full: free some room, and it goes on by itself"))
+    Some(format!("the disk of {dir} is full: free some space and it resumes by itself"))
 }
 
-/// Says in words what refuted the work.
+/// Describes what refuted the work.
 fn refuted(session: &Session) -> Option<String> {
     match session.verification() {
         Verification::Failed(refuted) => Some(refuted.words()),
@@ -632,7 +639,7 @@ fn refuted(session: &Session) -> Option<String> {
     }
 }
 
-/// Cuts a text that is too long for a row, at a character.
+/// Truncates a text that is too long for a row, at a character boundary.
 pub(crate) fn clip(text: &str) -> String {
     clip_to(text, SHOWN_BYTES)
 }
@@ -645,15 +652,18 @@ pub(crate) fn clip_to(text: &str, most: usize) -> String {
     format!("{}… ({} bytes)", &text[..end], text.len())
 }
 
-/// The newest of many, in their order.
+/// The newest items, in their order.
 pub(crate) fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
     all[all.len().saturating_sub(SHOWN_THINGS)..].iter()
 }
 
-/// Says why what is left in a worktree is not on its branch.
+/// Describes why the changes in a worktree are not on its branch.
 fn uncommitted(session: &Session) -> Option<String> {
     let reason = session.attempt().verifying.failed.as_ref();
-    let reason = reason.filter(|_| session.spec.checks.is_empty())?;
+    if !session.spec.checks.is_empty() {
+        return None;
+    }
+    let reason = reason?;
     match &session.spec.work {
         Work::Worktree { path, .. } => {
             Some(clip(&format!("not committed: {reason}; the files are in {path}")))
@@ -662,34 +672,34 @@ fn uncommitted(session: &Session) -> Option<String> {
     }
 }
 
-/// Says in words what has to be known about the verified commit.
+/// Describes the caveats of the verified commit.
 pub(crate) fn caveats(caveats: &Caveats) -> Vec<String> {
     let strayed = caveats.kept_at.as_ref().map(|kept_at| {
-        format!("the session's branch does not show the verified commit, which is at {kept_at}")
+        format!("the session's branch does not have the verified commit, which is at {kept_at}")
     });
     let left_out = (!caveats.left_out.is_empty()).then(|| {
         let paths = caveats.left_out.join(", ");
-        format!("not in the committed tree, though nothing ignores it: what lies in {paths}")
+        format!("not in the committed tree, although not ignored: {paths}")
     });
     let protected = (!caveats.protected.is_empty()).then(|| {
         let paths = caveats.protected.join(", ");
         format!(
-            "the work changed files that the checks rest on or that widen rights, and was checked with those of the base: {paths}"
+            "the work changed files that affect the checks or widen permissions; it was checked with the base version of: {paths}"
         )
     });
     strayed.into_iter().chain(left_out).chain(protected).map(|warning| clip(&warning)).collect()
 }
 
-/// Says in words which approvals came to another end than was answered.
+/// Describes the approvals whose real outcome differs from the recorded answer.
 fn contradicted(session: &Session) -> Vec<String> {
     let told = session.contradicted().take(SHOWN_THINGS).map(|request| {
         let (no, title) = (request.id.no, &request.asked.title);
         match request.otherwise {
             Some(true) => format!(
-                "q{no} was denied here and done all the same, so another answer came first: {title}"
+                "q{no} was denied here but carried out, so another answer came first: {title}"
             ),
             Some(false) | None => format!(
-                "q{no} was approved here and declined all the same, so another answer came first: {title}"
+                "q{no} was approved here but declined, so another answer came first: {title}"
             ),
         }
     });
@@ -720,7 +730,7 @@ fn rule_in_words(rule: Rule) -> &'static str {
         Rule::Superseded => "a newer instruction came first",
         Rule::Limited => "it exited at a usage limit of its account and is resumed after that",
         Rule::Ended => "you stopped it, and it had claimed no end",
-        Rule::Verifying => "an end was reached; a check is owed or running",
+        Rule::Verifying => "an end was reached; a check is pending or running",
         Rule::MovingTree => "the tree kept changing while it was verified",
         Rule::L1 => "it claimed completion and is still active",
         Rule::L2 => "it claimed completion and the checks passed",
@@ -729,25 +739,25 @@ fn rule_in_words(rule: Rule) -> &'static str {
         Rule::L5 => "it claimed failure and is still active",
         Rule::L6 => "it claimed failure, yet the checks passed",
         Rule::L7 => "it claimed failure",
-        Rule::L8 => "it asked for input and then went on by itself",
+        Rule::L8 => "it asked for input and then continued by itself",
         Rule::L9 => "it claimed to need input",
         Rule::L10 => "its turn is open and it was heard within the window",
         Rule::L11 => "its turn is over and it claimed nothing",
         Rule::L12 => "it is alive, its turn is open, and it is silent past the window",
-        Rule::L13 => "it cannot be looked at, and it is silent",
+        Rule::L13 => "it cannot be observed, and it is silent",
         Rule::X1 => "it claimed completion, ended, and the checks passed",
         Rule::X2 => "it claimed completion and ended, but the checks failed",
         Rule::X3 => "it claimed completion and ended; no check was configured",
         Rule::X4 => "it claimed completion but crashed, and no check was configured",
         Rule::X5 => "it claimed failure and ended",
         Rule::X6 => "it claimed failure and ended, yet the checks passed",
-        Rule::X7 => "it ended while it needed input; the answer starts it again",
+        Rule::X7 => "it ended while it needed input; the answer restarts it",
         Rule::X8 => "it crashed while it needed input; the question is kept",
         Rule::X9 => "it crashed while it needed input, yet the checks passed",
         Rule::X10 => "it crashed and had claimed no end",
         Rule::X11 => "it crashed and had claimed no end, yet the checks passed",
         Rule::X12 => "it ended cleanly and claimed nothing, though the checks passed",
         Rule::X13 => "it ended cleanly, claimed nothing, and the checks failed",
-        Rule::X14 => "it ended cleanly and nobody said that it was done",
+        Rule::X14 => "it exited cleanly but never reported success",
     }
 }

@@ -1,38 +1,40 @@
-//! Bounds what an agent's stream writes into the ledger: signals that only say how far the work is are
-//! folded together, so that an agent that never stops talking costs one event of a kind in a while.
+//! Limits what an agent's stream writes into the ledger. Signals that only report progress are
+//! coalesced, so an agent that never stops talking costs one event per kind and interval.
 //!
-//! Pure: signals come in with the moment at which they were printed, and go out in their order. Whatever
-//! means more (a claim, a request, a turn's begin or end) passes at once, with all that came before it.
-//! What is held back is in the journal, behind the recorded cursor, so a crash loses none of it.
+//! Pure: signals come in with the moment at which they were printed, and leave in order. Anything
+//! more important (a claim, a request, the start or end of a turn) passes at once, after everything
+//! before it. Signals held back are in the journal behind the recorded cursor, so a crash loses
+//! none.
 
 use std::collections::BTreeMap;
 
 use provost_core::session::{Cursor, Signal, Usage};
 
-/// Signals of one kind that only tell how far the work is become at most one event in this time.
+/// Progress signals of one kind become at most one event per this interval.
 pub(crate) const FOLDED_MS: u64 = 1_000;
 
-/// A signal with its place in the journal.
+/// A signal and its position in the journal.
 pub(crate) type Placed = (Signal, Cursor);
 
-/// Holds back and folds what need not be told at once.
+/// Holds back and coalesces progress signals.
 #[derive(Debug, Default)]
 pub(crate) struct Coalesce {
     kinds: BTreeMap<Kind, Held>,
-    /// Whether every use is told at once: a budget has to stop the work within one model call.
+    /// Whether every usage signal passes at once: a budget has to stop the work within one model
+    /// call.
     prompt_usage: bool,
 }
 
-/// The kinds of signals that may be folded.
+/// The kinds of signals that may be coalesced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// The latest counts.
+    /// The latest one is kept.
     Progress,
-    /// Their sum counts.
+    /// They are added up.
     Usage,
-    /// The latest counts.
+    /// The latest one is kept.
     Context,
-    /// The latest counts.
+    /// The latest one is kept.
     Retrying,
 }
 
@@ -47,10 +49,11 @@ impl Coalesce {
         Coalesce { prompt_usage, ..Coalesce::default() }
     }
 
-    /// Takes a signal printed at a moment, and gives those to be told now, oldest first.
+    /// Takes a signal printed at a moment, and returns the signals to record now, oldest first.
     pub(crate) fn take(&mut self, signal: Signal, cursor: Cursor, at_ms: u64) -> Vec<Placed> {
         let at_once = self.prompt_usage && matches!(signal, Signal::Usage(_));
-        let Some(kind) = kind(&signal).filter(|_| !at_once) else {
+        let kind = if at_once { None } else { kind(&signal) };
+        let Some(kind) = kind else {
             let mut told = self.flush();
             told.push((signal, cursor));
             return told;
@@ -67,20 +70,21 @@ impl Coalesce {
         }
     }
 
-    /// Gives the moment at which what is held back is to be told, if there is any.
+    /// Returns the moment at which held signals are due, if there are any.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         self.kinds.values().filter(|held| held.waiting.is_some()).map(Held::due_ms).min()
     }
 
-    /// Gives what is due at a moment, oldest first.
+    /// Returns the signals that are due at a moment, oldest first.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Placed> {
-        match self.due_ms().is_some_and(|due| due <= now_ms) {
-            true => self.tell_all(now_ms),
-            false => Vec::new(),
+        if self.due_ms().is_some_and(|due| due <= now_ms) {
+            self.tell_all(now_ms)
+        } else {
+            Vec::new()
         }
     }
 
-    /// Gives all that is held back, oldest first, because something that means more follows it.
+    /// Returns all held signals, oldest first, because a more important one follows.
     pub(crate) fn flush(&mut self) -> Vec<Placed> {
         let mut told: Vec<Placed> =
             self.kinds.values_mut().filter_map(|held| held.waiting.take()).collect();
@@ -88,8 +92,8 @@ impl Coalesce {
         told
     }
 
-    /// What is told together must be recorded together: the sum of one kind covers lines before the
-    /// cursor of another.
+    /// Returns all held signals. They must be recorded together: the sum of one kind covers lines
+    /// before the cursor of another.
     fn tell_all(&mut self, at_ms: u64) -> Vec<Placed> {
         for held in self.kinds.values_mut().filter(|held| held.waiting.is_some()) {
             held.told_ms = at_ms;

@@ -1,4 +1,5 @@
-//! What `gh` says about pull requests, read. Nothing is guessed: what is not understood counts as not passed.
+//! Parses the output of `gh` about pull requests. Nothing is inferred: anything not understood
+//! counts as not passed.
 
 use provost_core::run::{CommentAuthors, PullChecks, PullStanding, PullState, Remark};
 use serde::Deserialize;
@@ -12,7 +13,7 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    /// Says whether it still asks for the branch, or has brought it where it was to go.
+    /// Whether it is open or merged.
     pub(crate) fn counts(&self) -> bool {
         self.standing() != PullStanding::Closed
     }
@@ -38,7 +39,7 @@ struct View {
     comments: Vec<Comment>,
 }
 
-/// A check of a program, or a status that one set.
+/// A check run, or a commit status.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Check {
@@ -77,7 +78,7 @@ struct Comment {
     body: String,
 }
 
-/// A comment on a line, as GitHub's own interface tells it.
+/// A comment on a line, as GitHub's REST API returns it.
 #[derive(Debug, Deserialize)]
 struct LineComment {
     id: u64,
@@ -100,11 +101,11 @@ struct Author {
 
 /// Reads a list of pull requests.
 pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
-    serde_json::from_str(text).map_err(|why| format!("gh told no list of pull requests: {why}"))
+    serde_json::from_str(text).map_err(|why| format!("gh returned no list of pull requests: {why}"))
 }
 
-/// Reads what a pull request looks like, and what it was told. `pushed` is the commit that the checks count for. Comments
-/// and reviews of authors that do not count are left out and counted.
+/// Parses the state and the review comments of a pull request. `pushed` is the commit that the
+/// checks count for. Comments and reviews of authors that do not count are dropped and counted.
 pub(crate) fn view(
     text: &str,
     line_comments: &str,
@@ -112,12 +113,12 @@ pub(crate) fn view(
     from: CommentAuthors,
 ) -> Result<(PullState, Vec<Remark>), String> {
     let view: View = serde_json::from_str(text)
-        .map_err(|why| format!("gh told nothing that can be read of the pull request: {why}"))?;
-    // Each page is a list, one after the other.
+        .map_err(|why| format!("gh returned an unreadable pull request: {why}"))?;
+    // Each page is a list of its own.
     let pages = serde_json::Deserializer::from_str(line_comments).into_iter::<Vec<LineComment>>();
     let pages: Vec<Vec<LineComment>> = pages
         .collect::<Result<_, _>>()
-        .map_err(|why| format!("gh told no list of comments: {why}"))?;
+        .map_err(|why| format!("gh returned no list of comments: {why}"))?;
     let current = view.head_ref_oid == pushed;
     let checks = if current { checks(&view.status_check_rollup) } else { PullChecks::Pending };
     let failed = view.status_check_rollup.iter().filter(|check| current && check.failed());
@@ -133,7 +134,8 @@ pub(crate) fn view(
     Ok((state, failed.chain(counted.into_iter().map(|(_, remark)| remark)).collect()))
 }
 
-/// Whether what an author says goes back to the agents. Of an association that is unknown or not named, nothing does.
+/// Whether an author's comments go back to the agents. Unknown and missing associations do not
+/// count.
 fn counts(from: CommentAuthors, association: &str) -> bool {
     match from {
         CommentAuthors::Everyone => true,
@@ -177,7 +179,7 @@ impl Check {
         self.name.as_deref().or(self.context.as_deref()).unwrap_or("a check")
     }
 
-    /// The same check on another commit is another remark.
+    /// Makes the check a review comment. The same check on another commit is another comment.
     fn remark(&self, commit: &str) -> Remark {
         let said = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or("no result");
         let link = self.details_url.as_deref().or(self.target_url.as_deref()).unwrap_or_default();
@@ -187,7 +189,7 @@ impl Check {
 }
 
 impl Review {
-    /// An approval without words asks for nothing.
+    /// Whether the review asks for anything. An approval without text does not.
     fn says(&self) -> bool {
         !self.body.trim().is_empty() || self.state == "CHANGES_REQUESTED"
     }
@@ -262,7 +264,7 @@ mod tests {
         assert!(
             view("no json", "[]", "c1", CommentAuthors::Write)
                 .unwrap_err()
-                .contains("gh told nothing")
+                .contains("gh returned an unreadable pull request")
         );
     }
 

@@ -1,4 +1,4 @@
-//! The plan of a run as it is shown, with how far each task is.
+//! A run's plan as a projection, with the progress of each task.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use provost_core::{
 
 use crate::{card::clip, run_card};
 
-/// The word for a task whose agent waits for a person.
+/// State of a task whose agent waits for the user.
 const NEEDS_INPUT: &str = "needs_input";
 
-/// The word for a task that was under way when its run ended: a resume goes on with it.
+/// State of a task that was in progress when its run ended. A resume continues it.
 const STOPPED: &str = "stopped";
 
-/// Shows the plan of a run; none if it has none.
+/// Builds the plan of a run. `None` if it has no plan.
 pub(crate) fn row<'s>(
     run: &Run,
     look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -28,7 +28,7 @@ pub(crate) fn row<'s>(
     let used = used_by_task(run, &look);
     let usage = |id: &TaskId| used.get(id).copied().unwrap_or_default();
     let is_over = |task: &Task| run.is_sealed() && is_under_way(&task.phase);
-    // Nobody hears an answer any more once the run was stopped.
+    // Answers no longer reach an agent once the run was stopped.
     let open = run.leg().stopped.is_none();
     let asks = |task: &Task| open && task.session().and_then(&look).is_some_and(waits_for_a_person);
     let tasks = match &run.graph {
@@ -54,7 +54,7 @@ pub(crate) fn row<'s>(
     })
 }
 
-/// Counts the tasks of a run's plan by how far they are; none if it has none.
+/// Counts the tasks of a run's plan by progress. `None` if it has no plan.
 pub(crate) fn counts(run: &Run) -> Option<TaskCounts> {
     let all = run.planned.as_ref()?.plan.tasks().len();
     let Some(graph) = &run.graph else {
@@ -130,16 +130,16 @@ fn detail(task: &Task) -> Option<String> {
         | Phase::Merged => None,
     };
     failed.or_else(|| match task.returned.as_ref()? {
-        Return::Conflict(met) => Some(format!("mends a conflict in {}", met.files.join(", "))),
+        Return::Conflict(met) => Some(format!("fixes a conflict in {}", met.files.join(", "))),
         Return::Breaks { failed, .. } => {
             let names: Vec<&str> = failed.iter().map(|one| one.command.as_str()).collect();
-            Some(clip(&format!("merged, it failed {}", names.join(", "))))
+            Some(clip(&format!("after the merge, these checks failed: {}", names.join(", "))))
         }
     })
 }
 
-/// Counts what was used for each task, also by those at work. A conversation goes from task to task: what it used for the
-/// ones before is not of this one.
+/// Sums the usage of each task, including live sessions. A conversation moves from task to task, so
+/// its usage for earlier tasks is subtracted.
 fn used_by_task<'s>(
     run: &Run,
     look: &impl Fn(SessionId) -> Option<&'s Session>,

@@ -1,14 +1,14 @@
-//! What a member is handed, and the heartbeats of a task, as they are shown.
+//! Projections of a member's hand-off and a team's heartbeats.
 
 use provost_api::{BeatRow, HandoffRow, HeartbeatRow, TeardownRow};
 use provost_core::task::{Beat, Caller, Handoff, Heartbeat, Task, Teardown};
 
-/// Shows what a member is handed; none if nobody of that name is bound.
+/// Builds the hand-off of a member. `None` if no member of that name is bound.
 pub fn handoff(task: &Task, member: &str, caller: &Caller) -> Option<HandoffRow> {
     provost_core::task::handoff(task, member, caller).map(handoff_row)
 }
 
-/// Shows the heartbeats of a task; none if Provost wakes all its members itself.
+/// Builds the heartbeats of a team. `None` if Provost wakes all its members itself.
 pub fn heartbeat(task: &Task, caller: &Caller) -> Option<HeartbeatRow> {
     provost_core::task::heartbeat(task, caller).map(heartbeat_row)
 }

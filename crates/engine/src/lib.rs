@@ -1,7 +1,9 @@
-//! The engine: holds what is true, proposes what follows, and carries out what is owed.
+//! The engine: keeps the state of sessions, runs and teams, decides what follows, and carries out
+//! effects.
 //!
-//! [`board`] is sans-IO: it takes inputs and a moment, gives a batch for the ledger, and folds what was
-//! committed. [`shell`] is the thin part that moves values between the board, the ledger and the world.
+//! [`board`] is sans-IO: it takes inputs and a moment, returns a batch for the ledger, and folds
+//! committed events. [`shell`] is the thin part that moves values between the board, the ledger and
+//! the outside world.
 
 mod account;
 mod acting;

@@ -1,4 +1,4 @@
-//! Reports: from what was sent to testimony.
+//! Reports: converts requests to testimony and back.
 
 use provost_api::{ApiError, Code, ProgressReport, ReportRequest};
 use provost_core::{
@@ -10,7 +10,7 @@ use provost_core::{
 /// The longest text that is sent to an agent or kept as a claim.
 pub const MAX_TEXT: usize = 512 << 10;
 
-/// Reads what a report says, strictly.
+/// Parses a report strictly.
 pub fn testimony(request: &ReportRequest) -> Result<Testimony, ApiError> {
     check_text(request.text.as_deref().unwrap_or_default(), "message")?;
     match (&request.claim, &request.fact, &request.value, request.progress) {
@@ -18,7 +18,7 @@ pub fn testimony(request: &ReportRequest) -> Result<Testimony, ApiError> {
             let kind = ClaimKind::ALL.into_iter().find(|kind| kind.word() == claim);
             let kind = kind.filter(|kind| *kind != ClaimKind::None).ok_or_else(|| {
                 let expected = "working, needs_input, completed or failed";
-                bad(format!("\"{claim}\" is no claim; expected {expected}"))
+                bad(format!("\"{claim}\" is not a claim; expected {expected}"))
             })?;
             Ok(Testimony::Claim { kind, text: request.text.clone() })
         }
@@ -30,7 +30,7 @@ pub fn testimony(request: &ReportRequest) -> Result<Testimony, ApiError> {
                 "artifact" => FactKind::Artifact,
                 other => {
                     return Err(bad(format!(
-                        "\"{other}\" is no fact; expected branch, pr or artifact"
+                        "\"{other}\" is not a fact; expected branch, pr or artifact"
                     )));
                 }
             };
@@ -39,13 +39,13 @@ pub fn testimony(request: &ReportRequest) -> Result<Testimony, ApiError> {
         (None, None, None, Some(ProgressReport { done, total })) if done <= total => {
             Ok(Testimony::Progress(Progress { done, total }))
         }
-        (None, None, None, Some(_)) => Err(bad("more is done than there is in total")),
+        (None, None, None, Some(_)) => Err(bad("done is greater than total")),
         _ => Err(bad("a report is a claim, a fact with its value, or progress")
             .next("provost report completed --message TEXT")),
     }
 }
 
-/// Writes testimony as a report, which says the same when it is read again.
+/// Converts testimony to a report that parses to the same testimony.
 pub fn request(testimony: &Testimony) -> ReportRequest {
     match testimony {
         Testimony::Claim { kind, text } => ReportRequest {
@@ -69,23 +69,23 @@ pub fn request(testimony: &Testimony) -> ReportRequest {
     }
 }
 
-/// Refuses a text that is too long, with the limit. It counts as it is written down: escaped.
+/// Rejects a text over the limit. The escaped form counts, as it is written down.
 pub fn check_text(text: &str, what: &str) -> Result<(), ApiError> {
     let bytes = serde_json::to_string(text).map_or(usize::MAX, |text| text.len());
-    match bytes <= MAX_TEXT {
-        true => Ok(()),
-        false => Err(bad(format!("the {what} takes {bytes} bytes; at most {MAX_TEXT} are taken"))),
+    if bytes <= MAX_TEXT {
+        Ok(())
+    } else {
+        Err(bad(format!("the {what} has {bytes} bytes; the limit is {MAX_TEXT}")))
     }
 }
 
-/// Refuses a name that is too long, or that would be taken for an id.
+/// Rejects a name that is too long or looks like an id.
 pub fn check_name(name: &str) -> Result<(), ApiError> {
     check_text(name, "name")?;
-    match reads_like_an_id(name) {
-        true => Err(bad(format!(
-            "\"{name}\" reads like an id, by which something else may be meant; expected another name"
-        ))),
-        false => Ok(()),
+    if reads_like_an_id(name) {
+        Err(bad(format!("\"{name}\" looks like an id and would be ambiguous; choose another name")))
+    } else {
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
-//! The report card of a run: what was asked, understood, planned, decided, changed, proved, reviewed and is still open.
+//! The report card of a run: goal, understanding, plan, decisions, changes, proof, reviews and open
+//! points.
 //!
-//! It is written once, when the outcome is sealed, as Markdown and as HTML. All that agents and people said in it
-//! is quoted: nothing of it can pass for a part of the card.
+//! It is written once, when the outcome is sealed, as Markdown and as HTML. All text of agents and
+//! users is quoted, so none of it can pass for a part of the card.
 
 mod page;
 mod plan;
@@ -21,31 +22,31 @@ use provost_sys::private;
 use self::page::{Page, Part};
 use crate::{run_card, shell::chain};
 
-/// The most files that are listed: the branch has all of them.
+/// The most files that are listed. The branch has all of them.
 const FILES: usize = 100;
 
-/// Writes the card of a sealed leg, once: what stands already is left as it is.
+/// Writes the card of a sealed run attempt, once. Existing files are left as they are.
 pub(crate) fn write(dir: &Path, run: &Run, leg: u32, changes: Changes) -> Result<(), String> {
     let told = |why: std::io::Error| format!("cannot write the report card: {why}");
     private::create_dir_all(dir).map_err(told)?;
     let page = page(run, leg, changes, Audience::Operator);
-    // The Markdown comes last: where it stands, both do.
+    // The Markdown comes last: if it exists, both do.
     put(dir, &format!("card-{leg}.html"), &page.html()).map_err(told)?;
     put(dir, &format!("card-{leg}.md"), &page.markdown()).map_err(told)
 }
 
-/// Words the card of a run that is not sealed yet, for a pull request to show. It says nothing of the user's machine,
-/// nor what was asked and answered in private: the specification and the decisions.
+/// Renders the card of a run that is not sealed yet, for a pull request. It contains nothing about
+/// the user's machine and nothing private: neither the specification nor the decisions.
 pub(crate) fn so_far(git: &Git, run: &Run) -> String {
     page(run, run.leg().no, Changes::of(git, run), Audience::Public).published()
 }
 
-/// Whether the work changes files whose change a pull request has to name first.
+/// Whether the work changes files that a pull request has to list first.
 pub(crate) fn changes_held_files(git: &Git, run: &Run) -> bool {
     held_files(git, run).map_or(true, |files| !files.is_empty())
 }
 
-/// Who reads a card.
+/// The readers of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Audience {
     Operator,
@@ -64,7 +65,7 @@ fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
     fs::rename(&unfinished, &path)
 }
 
-/// Looks what differs between where the run began and what it ends with.
+/// Lists the changes between the run's base and its result.
 fn changes(git: &Git, run: &Run) -> Result<Vec<FileChange>, String> {
     let Some((from, to)) = ends(run)? else { return Ok(Vec::new()) };
     let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
@@ -75,12 +76,12 @@ fn changes(git: &Git, run: &Run) -> Result<Vec<FileChange>, String> {
 fn held_files(git: &Git, run: &Run) -> Result<Vec<String>, String> {
     let Some((from, to)) = ends(run)? else { return Ok(Vec::new()) };
     let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
-    let files = changed_among(git, &project, (&from, &to), &run.spec.held_patterns());
+    let files = changed_among(git, &project, &from, &to, &run.spec.held_patterns());
     Ok(files.map_err(|why| chain(&why))?.iter().map(ToString::to_string).collect())
 }
 
-/// Returns the commits between which the run's own work lies. What others did meanwhile, and was merged, is not the
-/// run's.
+/// Returns the base and head commits of the run's own work. Changes of others that were merged
+/// meanwhile do not belong to it.
 fn ends(run: &Run) -> Result<Option<(Oid, Oid)>, String> {
     let Some(head) = &run.head else { return Ok(None) };
     let oid = |commit: &CommitId| Oid::new(&commit.0).map_err(|why| chain(&why));
@@ -88,7 +89,7 @@ fn ends(run: &Run) -> Result<Option<(Oid, Oid)>, String> {
 }
 
 fn lead(held: Result<Vec<String>, String>) -> Vec<Part> {
-    let what = "This work changes files that checks rest on, or that make Provost or an agent run something. Read their diff before you merge:";
+    let what = "This work changes files that affect the checks, or that make Provost or an agent run something. Read their diff before you merge:";
     match held {
         Ok(files) if files.is_empty() => Vec::new(),
         Ok(files) => {
@@ -99,14 +100,14 @@ fn lead(held: Result<Vec<String>, String>) -> Vec<Part> {
         }
         Err(why) => {
             let why = format!(
-                "Whether this work changes files that checks rest on, or that make Provost or an agent run something, could not be looked at: {why}"
+                "Provost could not determine whether this work changes files that affect the checks, or that make Provost or an agent run something: {why}"
             );
             vec![Part::Text(why)]
         }
     }
 }
 
-/// What the work of a run changes, as far as that could be looked at.
+/// The changes of a run's work, or why they could not be read.
 pub(crate) struct Changes {
     files: Result<Vec<FileChange>, String>,
     /// The trust-relevant and protected files among them.
@@ -118,7 +119,8 @@ impl Changes {
         Changes { files: changes(git, run), held: held_files(git, run) }
     }
 
-    /// Returns the first protected and trust-relevant files that the work changes, if that could be looked at.
+    /// Returns the first protected and trust-relevant files that the work changes, if they could be
+    /// read.
     pub(crate) fn first_held(&self) -> Option<Vec<String>> {
         let files = self.held.as_ref().ok()?;
         Some(files.iter().take(MAX_LEFT_OUT).cloned().collect())
@@ -177,7 +179,7 @@ fn changed(changes: Result<Vec<FileChange>, String>) -> Vec<Part> {
     let changes = match changes {
         Ok(changes) if changes.is_empty() => return vec![Part::Text("Nothing.".to_owned())],
         Ok(changes) => changes,
-        Err(why) => return vec![Part::Text(format!("It could not be looked at: {why}"))],
+        Err(why) => return vec![Part::Text(format!("The changes could not be read: {why}"))],
     };
     let lines = changes.iter().filter_map(|change| change.lines.as_ref());
     let (added, removed) =
@@ -199,7 +201,7 @@ fn proved(row: &RunRow) -> Vec<Part> {
     let verdict = match (row.proved, &row.commit) {
         (true, Some(commit)) => format!("Every check passed on the tree of commit {commit}."),
         (false, Some(commit)) if checks.is_empty() => {
-            format!("No checks were asked for, so nothing proves commit {commit}.")
+            format!("No checks were configured, so nothing proves commit {commit}.")
         }
         (false, Some(commit)) => format!("Not every check passed on the tree of commit {commit}."),
         (_, None) => "There is no work to prove.".to_owned(),
@@ -207,7 +209,7 @@ fn proved(row: &RunRow) -> Vec<Part> {
     vec![Part::Text(verdict), Part::List(checks)]
 }
 
-/// Gives the evidence of one check: what was run on which tree, how it ended, and where its output is.
+/// Renders the evidence of one check: command, tree, result, and location of its output.
 fn receipt(check: &CheckRow) -> String {
     let part = |what: &str, value: &Option<String>| value.as_ref().map(|v| format!("{what}{v}"));
     let by = check.by.as_deref().map(|by| match by {
@@ -238,7 +240,7 @@ fn reviewed(one: &Reviewed) -> Vec<Part> {
         some => counted(some, "finding"),
     };
     let list = one.review.findings.iter().map(|finding| {
-        let mended = if finding.repaired { ", mended by the reviewer" } else { "" };
+        let mended = if finding.repaired { ", fixed by the reviewer" } else { "" };
         format!("{}{mended}", told(finding))
     });
     vec![Part::Text(format!("{stage} {}: {count}", one.cycle)), Part::List(list.collect())]
@@ -261,11 +263,11 @@ fn open(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Vec<Strin
         let more = held.len().saturating_sub(MAX_LEFT_OUT);
         let more = (more > 0).then(|| format!("and {more} more"));
         let listed: Vec<String> = held.into_iter().take(MAX_LEFT_OUT).chain(more).collect();
-        format!("to be read: the change of {}", listed.join(", "))
+        format!("to be reviewed: the changes of {}", listed.join(", "))
     });
     let left_out = run_card::left_out(run);
     let left_out = (!left_out.is_empty())
-        .then(|| format!("not in the verified tree: what lies in {}", left_out.join(", ")));
+        .then(|| format!("not in the verified tree: {}", left_out.join(", ")));
     let unproved = row.checks.iter().filter(|check| check.result != "passed");
     let unproved = unproved.map(|check| format!("check {}: {}", check.command, check.result));
     let pull = row.landing.pull_request.as_ref().map(|pull| pull.url.as_str());
@@ -275,7 +277,7 @@ fn open(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Vec<Strin
         (Some(branch), None, false) => Some(format!("to be merged: branch {branch}")),
         (None, None, false) => Some("the work has not landed".to_owned()),
     };
-    let remarks = row.landing.remarks.iter().map(|remark| format!("not taken up: {remark}"));
+    let remarks = row.landing.remarks.iter().map(|remark| format!("not addressed: {remark}"));
     let files = held.into_iter().chain(left_out);
     let told = run.open_findings().map(told).chain(unproved).chain(files);
     told.chain(landing).chain(remarks).collect()

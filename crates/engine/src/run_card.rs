@@ -1,4 +1,4 @@
-//! A run as it is shown.
+//! A run's projection.
 
 use std::collections::BTreeSet;
 
@@ -23,18 +23,20 @@ use crate::{
     graph_card,
 };
 
-/// The longest text of which a row may have many: what is more is in the events and on the report card.
+/// The longest text of a field that a row may have many of. The events and the report card have the
+/// rest.
 const SHORT: usize = 1 << 10;
 
-/// How many findings a row shows: a review may tell many more, and there may be many reviews.
+/// The maximum number of findings in a row. A review may report many more, and there may be many
+/// reviews.
 const FINDINGS: usize = 50;
 
-/// Gives the row as the ledger keeps it.
+/// Serializes the row for the ledger.
 pub(crate) fn text(run: &Run) -> String {
     serde_json::to_string(&row(run)).expect("a row has string keys only")
 }
 
-/// Shows a run together with the sessions that work for it now: what they ask, and what they used so far.
+/// Builds the row of a run with its live sessions: their requests and their usage so far.
 pub(crate) fn live<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunRow {
     let mut row = row(run);
     let why = run.reason(&look);
@@ -47,7 +49,7 @@ pub(crate) fn live<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session
     for (one, session) in run.live().filter_map(|one| Some((one, look(one.id)?))) {
         let (before, turns) = one.counted;
         usage.add(session.usage.since(before));
-        // Nobody hears an answer any more once the run was stopped.
+        // Answers no longer reach an agent once the run was stopped.
         if run.leg().stopped.is_none() {
             row.requests.extend(card::requests(session));
         }
@@ -58,7 +60,7 @@ pub(crate) fn live<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session
     row
 }
 
-/// Shows a run.
+/// Builds the row of a run.
 pub fn row(run: &Run) -> RunRow {
     let (spec, leg) = (&run.spec, run.leg());
     let outcome = leg.sealed.as_ref();
@@ -137,7 +139,8 @@ fn origin(origin: &Origin) -> OriginRow {
     }
 }
 
-/// Prices are for a million tokens and in millionths, so a token costs as many millionths of a millionth.
+/// Computes the cost. Prices are in millionths per million tokens, so a token costs as many
+/// millionths of a millionth.
 fn cost(prices: &Prices, usage: Usage) -> CostRow {
     let part = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
     let millionths =
@@ -165,15 +168,15 @@ fn detail(run: &Run) -> Option<String> {
     }
 }
 
-/// Returns what was left out of the trees that the run's work consists of.
+/// Returns the paths that were left out of the trees of the run's work.
 pub(crate) fn left_out(run: &Run) -> Vec<String> {
     let paths = run.contributing_ends().flat_map(|end| &end.caveats.left_out);
     let paths: BTreeSet<&String> = paths.collect();
     paths.into_iter().take(MAX_LEFT_OUT).cloned().collect()
 }
 
-/// Says what has to be known about the run's work. Which protected files it changes is known exactly once its end was
-/// compared with its base; before that, as far as sessions told.
+/// Describes the caveats of the run's work. The changed protected files are exact once the result
+/// was compared with the base; before that they come from the sessions' reports.
 fn caveats(run: &Run) -> impl Iterator<Item = String> {
     let ends = || run.contributing_ends().map(|end| &end.caveats);
     let seen = || {
@@ -218,7 +221,7 @@ fn decision(decision: &Decision) -> DecisionRow {
     }
 }
 
-/// Gives the newest, in their order.
+/// Returns the newest findings, in their order.
 fn newest_findings(run: &Run) -> Vec<FindingRow> {
     let open: Vec<&Finding> = run.open_findings().collect();
     let counts = run.reviews.iter().map(|one| one.review.findings.len());
@@ -244,11 +247,11 @@ fn findings<'a>(
     })
 }
 
-/// Shows what the newest session that was checked has to show.
+/// Returns the checks of the newest session that was checked.
 fn checks(run: &Run) -> Vec<provost_api::CheckRow> {
     let ends = run.sessions.iter().rev().filter_map(|session| session.end.as_ref());
     let receipts = ends.map(|end| &end.receipts).find(|receipts| !receipts.is_empty());
-    // A conversation that goes on has left its receipts behind, and what they proved stands.
+    // A resumed conversation has no receipts any more, but what they proved still holds.
     let proved = |check: &str| run.proves(check).then_some("passed");
     let missing = if run.is_sealed() { "not_run" } else { "owed" };
     let receipt = |check: &str| -> Option<&Receipt> {

@@ -1,4 +1,5 @@
-//! Pieces of a session's row that tell more than the facts of the table do: what never ran, the setup, and hooks.
+//! Parts of a session's row that go beyond the lifecycle table: processes that never ran, the
+//! setup, and hooks.
 
 use provost_api::{HookRow, SetupRow};
 use provost_core::{
@@ -8,17 +9,18 @@ use provost_core::{
 
 use crate::shell::Home;
 
-/// How a process is shown that never was, beside the words of the table.
+/// Shown for a process that never started. The lifecycle table has no such value.
 const NOT_STARTED: &str = "not_started";
 
-/// What the stream of such a process shows.
+/// Shown for the activity of such a process.
 const NO_ACTIVITY: &str = "none";
 
-/// How a process is shown that Provost ended by a signal. The table takes that for a clean exit.
+/// Shown for a process that Provost ended by a signal. The lifecycle table treats that as a clean
+/// exit.
 const STOPPED: &str = "stopped";
 
-/// Gives the word for the process. The table takes one that is yet to be started for alive, a start that failed for a bad
-/// exit, and a death that Provost brought about for a clean one.
+/// Returns the name of the process state. The lifecycle table treats a process that is yet to be
+/// started as alive, a failed start as a bad exit, and a stop by Provost as a clean exit.
 pub(crate) fn process(session: &Session) -> &'static str {
     match session.process() {
         _ if never_ran(session) => NOT_STARTED,
@@ -29,30 +31,32 @@ pub(crate) fn process(session: &Session) -> &'static str {
     }
 }
 
-/// Whether Provost ended the process, and it did not exit with 0 by then.
+/// Whether Provost ended the process before it exited with 0.
 pub(crate) fn is_stopped(session: &Session) -> bool {
     let phase = session.current_launch().map(|launch| &launch.phase);
     matches!(phase, Some(LaunchPhase::Ended { end, by: EndedBy::Provost, .. }) if *end != End::Exit(0))
 }
 
-/// What a stream shows that nobody reads.
+/// Shown for the activity of a stream that cannot be read.
 const UNSEEN_ACTIVITY: &str = "unknown";
 
-/// Gives the word for the activity.
+/// Returns the name of the activity.
 pub(crate) fn activity(session: &Session) -> &'static str {
-    match never_ran(session) {
-        true => NO_ACTIVITY,
-        false if is_unseen(session) => UNSEEN_ACTIVITY,
-        false => session.activity().word(),
+    if never_ran(session) {
+        NO_ACTIVITY
+    } else if is_unseen(session) {
+        UNSEEN_ACTIVITY
+    } else {
+        session.activity().word()
     }
 }
 
-/// Says whether the table takes an agent for idle only because nothing tells of its turns.
+/// Whether the lifecycle table treats an agent as idle only because nothing reports its turns.
 pub(crate) fn is_unseen(session: &Session) -> bool {
     session.turns_are_unseen() && session.activity() == Activity::Idle
 }
 
-/// Shows the hooks that have ended, in the order of their ends, then those that are owed or running.
+/// Lists the hooks that have ended, in the order of their ends, then the pending and running ones.
 pub(crate) fn hooks(session: &Session) -> Vec<HookRow> {
     let ended = session.hooks_ended.iter().map(|hook| {
         let output = Effect::RunHook(hook.key).key();
@@ -66,7 +70,7 @@ pub(crate) fn hooks(session: &Session) -> Vec<HookRow> {
     ended.chain(session.hooks.iter().map(|hook| owed(session, hook.key))).collect()
 }
 
-/// Shows the command that prepares the worktree, if there is one.
+/// Describes the command that prepares the worktree, if there is one.
 pub(crate) fn setup(session: &Session) -> Option<SetupRow> {
     let command = session.spec.setup.clone()?;
     let (result, detail) = match &session.setup {
@@ -81,7 +85,8 @@ pub(crate) fn setup(session: &Session) -> Option<SetupRow> {
     Some(SetupRow { command, result: result.to_owned(), detail, output })
 }
 
-/// Says whether the current attempt has had no process so far. One whose start is being called off may have one.
+/// Whether the current attempt has had no process so far. One whose start is being cancelled may
+/// have one.
 fn never_ran(session: &Session) -> bool {
     match session.current_launch() {
         None => true,
@@ -107,7 +112,7 @@ fn owed(session: &Session, key: HookKey) -> HookRow {
     }
 }
 
-/// Gives a command as it was written: a line for the shell, or its words.
+/// Formats a command as it was written: a shell line, or its words.
 fn shell_words(argv: &[String]) -> String {
     match argv {
         [shell, option, line] if shell == "sh" && option == "-c" => line.clone(),
@@ -134,6 +139,6 @@ fn detail(end: &HookEnd) -> String {
         HookEnd::TimeLimit => "ended at its time limit".to_owned(),
         HookEnd::OutputLimit => "ended at its output limit".to_owned(),
         HookEnd::NotStarted(why) => format!("could not be started: {why}"),
-        HookEnd::Uncertain(why) => format!("nobody saw how it ended: {why}"),
+        HookEnd::Uncertain(why) => format!("result unknown: {why}"),
     }
 }

@@ -1,4 +1,5 @@
-//! Streams in the ledger, of sessions and of runs: names, events as records, and the fold that checks the caches.
+//! Ledger streams of sessions, runs and teams: names, events as records, and the fold that verifies
+//! the caches.
 
 use provost_core::{
     ids::{RunId, SessionId, StandingId},
@@ -12,37 +13,37 @@ use serde::de::DeserializeOwned;
 
 use crate::{card, run_card, shell::Clock, task_card, words};
 
-/// The kind of stream that a session has.
+/// The stream kind of sessions.
 pub const SESSION: &str = "session";
 
-/// The kind of stream that a run has.
+/// The stream kind of runs.
 pub const RUN: &str = "run";
 
-/// The kind of stream that a task has which stands alone.
+/// The stream kind of teams.
 pub const TASK: &str = "task";
 
-/// The version of the fold: a snapshot made by another one is thrown away.
+/// The version of the fold. A snapshot of another version is discarded.
 pub const FOLD_VERSION: u32 = 4;
 
-/// A snapshot is kept for every so many events, so that a long stream is not folded from its start.
+/// A snapshot is stored every this many events, so that a long stream is not folded from its start.
 pub const SNAPSHOT_EVERY: u64 = 256;
 
 /// Why a stream cannot be folded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{stream} is no session's stream")]
+    #[error("{stream} is not a session's stream")]
     NoSession { stream: String },
     #[error("event {version} of {stream}: {source}")]
     Event { stream: String, version: u64, source: provost_core::stored::DecodeError },
-    #[error("{stream} is no run's stream")]
+    #[error("{stream} is not a run's stream")]
     NoRun { stream: String },
-    #[error("{stream} is no task's stream")]
+    #[error("{stream} is not a team's stream")]
     NoTask { stream: String },
-    #[error("{stream} does not begin with its being opened")]
+    #[error("{stream} does not begin with an opening event")]
     NotOpened { stream: String },
 }
 
-/// Says whether this program understands an event.
+/// Whether this program understands an event.
 pub fn is_known(kind: &str, v: u16) -> bool {
     let kinds = [Event::KINDS, run::Event::KINDS, task::Event::KINDS];
     kinds.into_iter().any(|known| known.contains(&(kind, v)))
@@ -78,7 +79,7 @@ pub fn task_id(stream: &str) -> Result<StandingId, Error> {
     key.parse().map_err(|_| no())
 }
 
-/// What a stream is of.
+/// The subject of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     Session(SessionId),
@@ -86,7 +87,7 @@ pub enum Subject {
     Task(StandingId),
 }
 
-/// Says what a stream is of.
+/// Returns the subject of a stream.
 pub fn subject(stream: &str) -> Result<Subject, Error> {
     match stream.split_once('/') {
         Some((RUN, _)) => run_id(stream).map(Subject::Run),
@@ -104,19 +105,22 @@ pub fn to_ledger(at: Moment) -> provost_ledger::Moment {
 }
 
 pub(crate) fn new_event(event: &Event, actor: &str) -> NewEvent {
-    recorded(event.kind(), actor, event.encode(), words::of_event(event))
+    let (kind, v) = event.kind();
+    recorded(kind, v, actor, event.encode(), words::of_event(event))
 }
 
-fn recorded((kind, v): (&str, u16), actor: &str, data: String, words: Words) -> NewEvent {
+fn recorded(kind: &str, v: u16, actor: &str, data: String, words: Words) -> NewEvent {
     NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data, words }
 }
 
 pub(crate) fn new_run_event(event: &run::Event, actor: &str) -> NewEvent {
-    recorded(event.kind(), actor, event.encode(), words::of_run_event(event))
+    let (kind, v) = event.kind();
+    recorded(kind, v, actor, event.encode(), words::of_run_event(event))
 }
 
 pub(crate) fn new_task_event(event: &task::Event, actor: &str) -> NewEvent {
-    recorded(event.kind(), actor, event.encode(), words::of_task_event(event))
+    let (kind, v) = event.kind();
+    recorded(kind, v, actor, event.encode(), words::of_task_event(event))
 }
 
 /// Folds a session from its records, beginning at a snapshot if there is a usable one.
@@ -163,7 +167,7 @@ pub fn fold_run(
     run.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
-/// Folds a task from its records, beginning at a snapshot if there is a usable one.
+/// Folds a team from its records, beginning at a snapshot if there is a usable one.
 pub fn fold_task(
     stream: &StreamId,
     snapshot: Option<&StoredSnapshot>,
@@ -186,7 +190,7 @@ pub fn fold_task(
     task.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
-/// Gives the version after which records are needed besides a snapshot.
+/// Returns the version after which records are needed besides a snapshot.
 pub fn usable<T: DeserializeOwned>(snapshot: Option<&StoredSnapshot>) -> u64 {
     let usable = |stored: &&StoredSnapshot| restore::<T>(stored).is_some();
     snapshot.filter(usable).map_or(0, |stored| stored.version)
@@ -194,7 +198,7 @@ pub fn usable<T: DeserializeOwned>(snapshot: Option<&StoredSnapshot>) -> u64 {
 
 fn restore<T: DeserializeOwned>(stored: &StoredSnapshot) -> Option<T> {
     let current = stored.snapshot.fold_version == FOLD_VERSION;
-    // A snapshot is a cache: one that cannot be read is as good as none.
+    // A snapshot is a cache: one that cannot be read is ignored.
     current.then(|| serde_json::from_str(&stored.snapshot.data).ok()).flatten()
 }
 
@@ -203,7 +207,7 @@ pub fn snapshot(session: &Session) -> Snapshot {
     Snapshot { fold_version: FOLD_VERSION, data }
 }
 
-/// What the ledger keeps beside a session's events.
+/// Returns the pending effects and the timer that the ledger stores with a session's events.
 pub fn owed(session: &Session) -> Vec<Owed> {
     let mut owed: Vec<Owed> = session
         .effects()
@@ -218,8 +222,8 @@ pub fn owed(session: &Session) -> Vec<Owed> {
     owed
 }
 
-/// Gives what closes the copy of a session, run or task that belongs to another home, for `import`; nothing for one that
-/// is closed already.
+/// Returns the events that close the imported copy of a session, run or team of another home. Empty
+/// if it is already closed.
 pub fn close_elsewhere(
     stream: &StreamId,
     records: &[Recorded],

@@ -1,4 +1,4 @@
-//! A task that stands alone, as it is shown.
+//! A team's projection.
 
 use provost_api::{
     AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow,
@@ -24,29 +24,30 @@ use crate::{
     task_help,
 };
 
-/// The longest text of which a row may have many.
+/// The longest text of a field that a row may have many of.
 const SHORT: usize = 300;
 
-/// So many members are in the row that the ledger keeps with every change: one row has its limit, and a task with
-/// thousands of them is listed as well. Whoever asks for the task is shown all.
+/// The maximum number of members in the row that the ledger stores with every change: a row has a
+/// size limit, and a team with thousands of members must be listable. A request for the team
+/// returns all.
 const MAX_LISTED: usize = 100;
 
-/// Gives the row as the ledger keeps it.
+/// Serializes the row for the ledger.
 pub(crate) fn text(task: &Task) -> String {
-    written(&row_of(task, (&Caller::default(), &Actor::Operator), MAX_LISTED))
+    written(&row_of(task, &Caller::default(), &Actor::Operator, MAX_LISTED))
 }
 
-/// Writes a row out.
+/// Serializes a row.
 pub(crate) fn written(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("a row has string keys only")
 }
 
-/// Shows a task, with commands for an operator who has Provost on its path.
+/// Builds the row of a team, with commands for an operator who has Provost on the path.
 pub fn row(task: &Task) -> StandingTaskRow {
-    row_of(task, (&Caller::default(), &Actor::Operator), usize::MAX)
+    row_of(task, &Caller::default(), &Actor::Operator, usize::MAX)
 }
 
-fn row_of(task: &Task, (caller, who): (&Caller, &Actor), most: usize) -> StandingTaskRow {
+fn row_of(task: &Task, caller: &Caller, who: &Actor, most: usize) -> StandingTaskRow {
     let spec = &task.spec;
     let counts = task.messages.counts().into_iter();
     StandingTaskRow {
@@ -72,15 +73,15 @@ fn row_of(task: &Task, (caller, who): (&Caller, &Actor), most: usize) -> Standin
         revision: task.config.revision,
         config: json!(task.config),
         moves: moves(task),
-        blockers: blockers(task, (caller, who), |_| None),
-        allowed: task.allowed.iter().map(|one| blocker(task, one, (caller, who))).collect(),
+        blockers: blockers(task, caller, who, |_| None),
+        allowed: task.allowed.iter().map(|one| blocker(task, one, caller, who)).collect(),
         being_audited: task.audit.is_some(),
         audited: audited(task),
         policy: spec.policy.as_ref().map(|policy| policy.name.clone()),
     }
 }
 
-/// Shows which task it is, and nothing of what it is made of.
+/// Builds the short row of a team: only its identity and state.
 pub(crate) fn head(task: &Task) -> TaskHeadRow {
     TaskHeadRow {
         id: task.id.to_string(),
@@ -90,15 +91,16 @@ pub(crate) fn head(task: &Task) -> TaskHeadRow {
     }
 }
 
-/// Shows a task to who asks, with commands that name Provost as the caller does, and with what is known of its members'
-/// sessions. `look` gives a session as it stands.
+/// Builds the row of a team for a caller, with commands that name Provost as the caller does, and
+/// with the state of its members' sessions. `look` returns a session's current state.
 pub fn row_with<'s>(
     task: &Task,
-    told: (&Caller, &Actor),
+    caller: &Caller,
+    who: &Actor,
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> StandingTaskRow {
-    let mut row = row_of(task, told, usize::MAX);
-    row.blockers = blockers(task, told, &look);
+    let mut row = row_of(task, caller, who, usize::MAX);
+    row.blockers = blockers(task, caller, who, &look);
     for (member, shown) in task.members.iter().zip(&mut row.members) {
         if let Some(session) = member.session.and_then(&look) {
             let judged = session.judgement();
@@ -113,7 +115,7 @@ pub fn row_with<'s>(
     row
 }
 
-/// Gives the tokens that the workers of a task used, where that is known: of those it has a session.
+/// Returns the tokens that the workers of a team used. Only workers with a session count.
 pub(crate) fn used<'s>(
     task: &Task,
     look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -123,14 +125,14 @@ pub(crate) fn used<'s>(
     (!used.is_empty()).then(|| used.iter().sum())
 }
 
-/// Shows the work that the last audit was of; none if it could not be committed.
+/// Returns the work that was last audited. `None` if it could not be committed.
 pub(crate) fn audited(task: &Task) -> Option<AuditedWorkRow> {
     let Audited { worker, tree } = task.audited.clone()?;
     let tree = Some(tree.0).filter(|tree| !tree.is_empty())?;
     Some(AuditedWorkRow { worker, tree })
 }
 
-/// How many of the newest moves are shown.
+/// The number of newest moves shown.
 const MOVES_SHOWN: usize = 5;
 
 fn moves(task: &Task) -> Vec<MoveRow> {
@@ -155,21 +157,18 @@ fn because(phase: &Phase) -> Option<&str> {
     }
 }
 
-/// Shows what keeps a task from being called complete, to people and agents alike.
+/// Lists the blockers of a team's completion, for users and agents alike.
 pub(crate) fn blockers<'s>(
     task: &Task,
-    told: (&Caller, &Actor),
+    caller: &Caller,
+    who: &Actor,
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> Vec<BlockerRow> {
-    task.readiness(look).iter().map(|one| blocker(task, one, told)).collect()
+    task.readiness(look).iter().map(|one| blocker(task, one, caller, who)).collect()
 }
 
-/// Shows one of them, with the command that helps who asks.
-pub(crate) fn blocker(
-    task: &Task,
-    blocker: &Blocker,
-    (caller, who): (&Caller, &Actor),
-) -> BlockerRow {
+/// Describes one blocker, with the command that helps the caller.
+pub(crate) fn blocker(task: &Task, blocker: &Blocker, caller: &Caller, who: &Actor) -> BlockerRow {
     let hint = task_help::about_blocker(task, who, blocker);
     let printed = blocker.failed_check().map(|(_, tail)| tail);
     BlockerRow {
@@ -198,7 +197,7 @@ fn member(task: &Task, member: &Member, caller: &Caller) -> MemberRow {
     }
 }
 
-/// Gives how a member gets its messages.
+/// Describes how a member receives its messages.
 pub(crate) fn communication(task: &Task, member: &Member, caller: &Caller) -> CommunicationRow {
     card::communication(&Communication::of_member(task, member, caller))
 }
@@ -244,7 +243,8 @@ fn failed(failed: &FailedCheck) -> FailedCheckRow {
     }
 }
 
-/// Shows what a text gives. `task` is as it was before anything of it was proposed.
+/// Describes the criteria drafted from a text. `task` is in the state before any of them was
+/// proposed.
 pub(crate) fn draft(task: &Task, draft: &Draft, dry_run: bool) -> DraftRow {
     let numbers = (task.criteria.len() + 1..).map(|no| (!dry_run).then_some(no));
     let proposed = draft.drafted.iter().zip(numbers);
@@ -278,7 +278,7 @@ fn told(evidence: &Evidence) -> String {
     }
 }
 
-/// Shows a loop.
+/// Builds the row of a loop.
 pub fn loop_row(task: &Task, looped: &Loop) -> LoopRow {
     let template = &looped.template;
     let iteration = looped.iteration;
@@ -298,8 +298,12 @@ pub fn loop_row(task: &Task, looped: &Loop) -> LoopRow {
         failed: names.iter().filter_map(not_passed).collect(),
         evidence: names,
         shown: looped.shown.keys().cloned().collect(),
-        verified: looped.shown.iter().filter_map(verified).collect(),
-        asserted: looped.shown.iter().filter_map(|one| asserted(looped, one)).collect(),
+        verified: looped.shown.iter().filter_map(|(name, shown)| verified(name, shown)).collect(),
+        asserted: looped
+            .shown
+            .iter()
+            .filter_map(|(name, shown)| asserted(looped, name, shown))
+            .collect(),
         missing: looped.missing(),
         plateau: template.plateau,
         tokens: template.tokens,
@@ -324,8 +328,8 @@ pub fn loop_row(task: &Task, looped: &Loop) -> LoopRow {
     }
 }
 
-/// Gives what of the evidence Provost saw itself, in words.
-fn verified((name, shown): (&String, &Shown)) -> Option<(String, String)> {
+/// Describes evidence that Provost itself verified.
+fn verified(name: &str, shown: &Shown) -> Option<(String, String)> {
     let text = match shown {
         Shown::Evidence(evidence @ Evidence::Verified(_)) => told(evidence),
         Shown::Pictures(compared) => compared.words(),
@@ -333,11 +337,12 @@ fn verified((name, shown): (&String, &Shown)) -> Option<(String, String)> {
             return None;
         }
     };
-    Some((name.clone(), text))
+    Some((name.to_owned(), text))
 }
 
-/// Gives what of the evidence is somebody's word, and whose: attacks and artifacts are that, too.
-fn asserted(looped: &Loop, (name, shown): (&String, &Shown)) -> Option<(String, AssertedRow)> {
+/// Describes evidence that is only asserted, and by whom. Challenges and artifacts are asserted,
+/// too.
+fn asserted(looped: &Loop, name: &str, shown: &Shown) -> Option<(String, AssertedRow)> {
     let by = || Some(looped.shown_by.get(name)?.name().to_owned());
     let (by, text) = match shown {
         Shown::Evidence(Evidence::Asserted { text, by }) => (by.clone(), text.clone()),
@@ -350,7 +355,7 @@ fn asserted(looped: &Loop, (name, shown): (&String, &Shown)) -> Option<(String, 
         }
         Shown::Evidence(Evidence::Verified(_)) | Shown::Pictures(_) => return None,
     };
-    Some((name.clone(), AssertedRow { by, text: clip_to(&text, SHORT) }))
+    Some((name.to_owned(), AssertedRow { by, text: clip_to(&text, SHORT) }))
 }
 
 fn names(evidence: &[Required]) -> Vec<String> {
@@ -369,16 +374,16 @@ fn ended(end: &LoopEnd) -> &'static str {
 fn recommended(task: &Task, looped: &Loop) -> String {
     let missing = looped.missing();
     match (&looped.ended, looped.asked) {
-        _ if task.phase.is_over() => format!("the task is {}", task.phase.word()),
+        _ if task.phase.is_over() => format!("the team is {}", task.phase.word()),
         (Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }), _) => {
-            "the loop gave up: stop it with a reason, or begin another".to_owned()
+            "the loop gave up: stop it with a reason, or start another".to_owned()
         }
         (Some(_), _) if looped.is_dropped() => {
-            "the operator's loop was stopped: the operator finishes the task, or begins another"
+            "the operator's loop was stopped: the operator finishes the team, or starts another loop"
                 .to_owned()
         }
         (Some(LoopEnd::Finished | LoopEnd::Stopped { .. }), _) => {
-            "the loop has ended: finish the task, or begin another".to_owned()
+            "the loop has ended: finish the team, or start another loop".to_owned()
         }
         (None, Some(message)) => match cleaned(task, looped, message) {
             Some(worker) => {
@@ -388,13 +393,13 @@ fn recommended(task: &Task, looped: &Loop) -> String {
         },
         (None, None) if !missing.is_empty() => format!("show {}", missing.join(", ")),
         (None, None) if looped.iteration >= looped.template.max => {
-            "this was the last iteration: finish the task".to_owned()
+            "this was the last iteration: finish the team".to_owned()
         }
         (None, None) => format!("ask for iteration {}, or finish", looped.iteration + 1),
     }
 }
 
-/// Gives the worker whose conversation is compacted before it is given a message, while that is under way.
+/// Returns the worker whose conversation is being compacted before it gets a message.
 fn cleaned<'t>(task: &'t Task, looped: &Loop, message: u32) -> Option<&'t str> {
     let under_way = looped.compactions.is_some() && looped.cleaned_for == Some(message);
     let waits =
@@ -402,7 +407,7 @@ fn cleaned<'t>(task: &'t Task, looped: &Loop, message: u32) -> Option<&'t str> {
     Some(waits.to.name())
 }
 
-/// Shows a message to whoever was offered it.
+/// Builds the row of a message for the member that it was offered to.
 pub fn item(
     task: &Task,
     message: &Message,
@@ -448,7 +453,7 @@ fn continuation(task: &Task, message: &Message) -> Option<ContinuationRow> {
     })
 }
 
-/// Shows a message in a list.
+/// Builds the row of a message in a list.
 pub fn message(message: &Message) -> TaskMessageRow {
     let reason = match &message.standing {
         Standing::Dead { reason } => Some(reason.as_str()),
@@ -480,13 +485,13 @@ pub fn message(message: &Message) -> TaskMessageRow {
     }
 }
 
-/// Gives the moment of the day for one that is counted from when something happened.
+/// Converts a monotonic time to wall time, relative to a known moment.
 pub(crate) fn wall_of(known: Moment, mono_ms: u64) -> i64 {
     let ahead = i64::try_from(mono_ms.saturating_sub(known.mono_ms)).unwrap_or(i64::MAX);
     known.wall_ms.saturating_add(ahead)
 }
 
-/// Gives the message that an event changed.
+/// Returns the message that an event changed.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no message")]
 fn changed_message(event: &Event) -> Option<u32> {
     match event {
@@ -501,13 +506,14 @@ fn changed_message(event: &Event) -> Option<u32> {
     }
 }
 
-/// Says whether an event changed a message and nothing else of its task: what asks for an iteration is of a loop, too.
+/// Whether an event changed a message and nothing else of its team. A message that requests an
+/// iteration belongs to a loop, too.
 pub(crate) fn is_of_message(event: &Event) -> bool {
     let asks = matches!(event, Event::MessageStored(stored) if stored.iteration.is_some());
     changed_message(event).is_some() && !asks
 }
 
-/// What an event changed, as it is shown.
+/// The row that an event changed.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Changed {
@@ -517,7 +523,7 @@ pub(crate) enum Changed {
     Number(u32),
 }
 
-/// Gives the row that an event changed.
+/// Returns the row that an event changed.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
 pub(crate) fn changed(task: &Task, event: &Event) -> Option<(&'static str, Changed)> {
     if let Some(no) = changed_message(event) {

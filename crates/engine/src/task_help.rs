@@ -1,4 +1,4 @@
-//! The command that helps: against what keeps a task from being finished, and after a refusal.
+//! Hint commands: against a blocker of a team's completion, and after a refusal.
 
 use provost_core::{
     ids::StandingId,
@@ -6,9 +6,9 @@ use provost_core::{
     text::shell_word,
 };
 
-/// Gives the command that helps whoever asks against what keeps a task from being finished; none if only work does, or
-/// somebody else. It names the task by its whole id, which is nobody's name, and who acts: a member who is opened elsewhere
-/// and left that out would act as the operator.
+/// Returns the command that helps the caller against a blocker of a team's completion. `None` if
+/// only work or another member can help. It names the team by its whole id, which cannot be a name,
+/// and the actor: an external member that left that out would act as the operator.
 pub(crate) fn about_blocker(task: &Task, who: &Actor, blocker: &Blocker) -> Option<String> {
     let (id, by) = (task.id, said_by(who));
     Some(match blocker {
@@ -28,9 +28,9 @@ pub(crate) fn about_blocker(task: &Task, who: &Actor, blocker: &Blocker) -> Opti
             by_member(task, who, member, &ack)
         }
         Blocker::EpilogueOpen { step } => {
-            // A review is said by who reviews, where somebody does.
+            // A bound reviewer attests a review.
             let of_review = *step == Epilogue::SeparateReview;
-            let reviewer = task.bound(Role::Reviewer).next().filter(|_| of_review);
+            let reviewer = if of_review { task.bound(Role::Reviewer).next() } else { None };
             let step = step.word().replace('_', "-");
             let done = format!("provost manager epilogue {step} --evidence TEXT --task {id}");
             match reviewer {
@@ -43,7 +43,7 @@ pub(crate) fn about_blocker(task: &Task, who: &Actor, blocker: &Blocker) -> Opti
         ),
         Blocker::LoopIncomplete { .. } => format!("provost loop status --task {id}{by}"),
         Blocker::LoopGaveUp { .. } => format!("provost loop stop --because TEXT --task {id}{by}"),
-        // As the operator, and as nobody else.
+        // Only as the operator.
         Blocker::GateDropped { .. } if *who == Actor::Operator => {
             format!("provost finish {id} --because TEXT")
         }
@@ -65,8 +65,8 @@ pub(crate) fn about_blocker(task: &Task, who: &Actor, blocker: &Blocker) -> Opti
     })
 }
 
-/// Gives a command that one member runs and no other: to itself, and to the operator, who may act for it. Everybody else
-/// can only ask for it.
+/// Returns a command that only one member may run: for itself, and for the operator, who may act
+/// for it. All other callers can only ask for it.
 fn by_member(task: &Task, who: &Actor, member: &str, command: &str) -> String {
     match who {
         Actor::Member(name) if name != member => {
@@ -79,12 +79,12 @@ fn by_member(task: &Task, who: &Actor, member: &str, command: &str) -> String {
     }
 }
 
-/// Gives what is left to who may not do it.
+/// Returns the command that asks the operator.
 fn to_operator(id: &str, by: &str) -> String {
     format!("provost send --to operator TEXT --task {id}{by}")
 }
 
-/// Gives the option that says who acts; nothing for the operator.
+/// Returns the option that names the actor. Empty for the operator.
 pub(crate) fn said_by(who: &Actor) -> String {
     match who {
         Actor::Member(name) => format!(" {}", as_member(name)),
@@ -92,10 +92,11 @@ pub(crate) fn said_by(who: &Actor) -> String {
     }
 }
 
-/// Gives the command that helps whoever was refused something.
+/// Returns the command that helps a caller after a refusal.
 pub(crate) fn after_refusal(
     id: StandingId,
-    (who, command): (&Actor, &Command),
+    who: &Actor,
+    command: &Command,
     why: &Rejected,
 ) -> String {
     let (id, by) = (id.short(), said_by(who));
@@ -120,7 +121,7 @@ pub(crate) fn after_refusal(
         | (Rejected::MessageIs { standing: "stored", .. }, _) => {
             format!("provost inbox next --task {id}{by}")
         }
-        // Who drafts from a message does not take one.
+        // A caller that drafts from a message does not take one.
         (Rejected::NoMessage(_), Command::Draft { .. }) | (Rejected::MessageIs { .. }, _) => {
             format!("provost inbox ls --all --task {id}{by}")
         }
@@ -165,7 +166,7 @@ fn as_member(name: &str) -> String {
     option("--as", name)
 }
 
-/// Gives an option with a name that somebody chose, for a shell.
+/// Returns an option with a user-chosen name, quoted for a shell.
 fn option(flag: &str, name: &str) -> String {
     let join = if name.starts_with('-') { '=' } else { ' ' };
     format!("{flag}{join}{}", shell_word(name))

@@ -1,4 +1,5 @@
-//! A task as one of its members sees it at one moment: all that a decision about the next step needs.
+//! The overview of a team for one of its members: everything that a decision about the next step
+//! needs.
 
 use std::sync::Arc;
 
@@ -22,13 +23,13 @@ use crate::{
 /// The longest goal, claim or objective that is shown.
 const LONG: usize = 2_000;
 
-/// The longest text of which there may be many.
+/// The longest text of a field that there may be many of.
 const SHORT: usize = 300;
 
-/// How many criteria, messages and workers are shown; the rest are counted.
+/// The maximum number of criteria, messages and workers shown. The rest are counted.
 const MOST: usize = 20;
 
-/// Shows a task to one of its members. `look` gives a session as it stands.
+/// Builds the overview of a team for one of its members. `look` returns a session's current state.
 pub fn look<'s>(
     task: &Task,
     me: &Member,
@@ -39,7 +40,7 @@ pub fn look<'s>(
     let members = bound.iter().take(MOST).map(|one| member(one, one.session.and_then(&look)));
     let open: Vec<&Criterion> = task.criteria.iter().filter(|one| one.is_open()).collect();
     let criteria = open.iter().take(MOST).map(|one| criterion(task, one));
-    let mut blockers = blockers(task, (caller, &who(me)), &look);
+    let mut blockers = blockers(task, caller, &who(me), &look);
     blockers.truncate(MOST);
     let mut looped = task.looped.as_ref().map(|looped| loop_row(task, looped));
     if let Some(looped) = &mut looped {
@@ -75,15 +76,12 @@ pub fn look<'s>(
     seen
 }
 
-/// Gives who looks. The operator is shown a task as a manager is.
+/// Returns the caller. The operator sees what a manager sees.
 fn who(me: &Member) -> Actor {
-    match me.name == Actor::Operator.name() {
-        true => Actor::Operator,
-        false => Actor::Member(me.name.clone()),
-    }
+    if me.name == Actor::Operator.name() { Actor::Operator } else { Actor::Member(me.name.clone()) }
 }
 
-/// Shows what was used of what may be: by the loop, and by each session that has a bound.
+/// Describes the used budget: of the loop, and of each session that has a limit.
 fn budget<'s>(
     task: &Task,
     looped: Option<&LoopRow>,
@@ -99,7 +97,7 @@ fn budget<'s>(
             "turns": {"used": session.turns, "limit": limits.turns},
         })
     });
-    let running = looped.filter(|_| task.running_loop().is_some());
+    let running = if task.running_loop().is_some() { looped } else { None };
     json!({
         "loop": running.map(|looped| json!({
             "tokens": {"used": looped.tokens_used, "limit": looped.tokens},
@@ -109,7 +107,7 @@ fn budget<'s>(
     })
 }
 
-/// Shows what is proposed to come next: to who wrote it, and to all when both are written.
+/// Shows the proposals for the next step: to their author, and to everyone once both are written.
 fn proposals(round: &Round, me: &Member) -> Value {
     let (worker, manager) = round.seen_by(&me.name);
     let long = |text: Option<&str>| text.map(|text| clip_to(&visible(text), LONG));
@@ -185,7 +183,7 @@ fn check(owed: &CheckOwed) -> Value {
     json!({"check": owed.no, "command": clip_to(&owed.command, SHORT), "for": what})
 }
 
-/// The newest that were sent to or by this member, and how many wait for whom.
+/// Lists the newest messages to or from this member, and counts the waiting ones.
 fn messages(task: &Task, me: &Member) -> Value {
     let own = Address::Member(me.name.clone());
     let waits = |to: &Address| {
@@ -220,7 +218,7 @@ fn shown(text: &str) -> String {
     clip_to(&visible(text), SHORT)
 }
 
-/// Says which workers failed, and why.
+/// Names the workers that failed, with the cause.
 fn failed<'s>(bound: &[&Member], look: &impl Fn(SessionId) -> Option<&'s Session>) -> Vec<String> {
     let workers = bound.iter().filter(|one| one.role == Role::Worker);
     let judged = workers.filter_map(|one| Some((one, look(one.session?)?.judgement())));
@@ -233,17 +231,17 @@ fn failed<'s>(bound: &[&Member], look: &impl Fn(SessionId) -> Option<&'s Session
         .collect()
 }
 
-/// What a round of proposals waits for, if that is this member.
+/// Describes what a round of proposals expects from this member, if anything.
 fn to_come(task: &Task, me: &Member) -> Option<String> {
     let round = task.next.as_ref().filter(|round| round.chosen.is_none())?;
     match (me.role, &round.manager) {
-        (Role::Manager, None) => Some("propose what comes next: the worker has".to_owned()),
+        (Role::Manager, None) => Some("propose the next step: the worker has".to_owned()),
         (Role::Reviewer, Some(_)) => Some("choose between the two proposals".to_owned()),
         (Role::Worker | Role::Manager | Role::Reviewer, _) => None,
     }
 }
 
-/// What is to be done next, most urgent first. Of workers that failed nothing comes by itself.
+/// Lists the next steps, most urgent first. Workers that failed do not continue by themselves.
 fn next<'s>(
     task: &Task,
     me: &Member,
@@ -260,12 +258,12 @@ fn next<'s>(
         next.push(format!("acknowledge revision {} of the contract", task.config.revision));
     }
     if task.audit.is_some() {
-        next.push("wait: the audit runs, and what comes of it is told to you".to_owned());
+        next.push("wait: the audit is running, and you get the result as a message".to_owned());
         return next;
     }
     next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
     next.extend(gone.iter().map(|one| {
-        format!("see why {one} failed: tell it how to go on, or let another take its place")
+        format!("see why {one} failed: send it instructions to continue, or replace it")
     }));
     let open = task.criteria.iter().filter(|one| one.is_open()).take(MOST);
     next.extend(open.map(|one| match one.state.word() {
@@ -275,7 +273,7 @@ fn next<'s>(
     let lost: Vec<&Message> = task.dead_letters().take(MOST).collect();
     next.extend(lost.iter().map(|one| {
         format!(
-            "see to message {}, which {} did not handle: requeue it (to another with --to), or cancel it",
+            "handle message {}, which {} did not process: requeue it (to another with --to), or cancel it",
             one.no,
             one.to.name()
         )
@@ -283,32 +281,30 @@ fn next<'s>(
     let failed = task.blockers.iter().filter_map(Blocker::failed_check);
     let failed = failed.map(|(command, _)| shown(command));
     let failed: Vec<String> = failed.take(MOST).collect();
-    next.extend(
-        failed.iter().map(|check| format!("have the work mended: `{check}` does not pass")),
-    );
+    next.extend(failed.iter().map(|check| format!("have the work fixed: `{check}` does not pass")));
     let continues = task.running_loop().is_some_and(|looped| looped.asked.is_some());
     let at_rest = failed.is_empty() && gone.is_empty() && lost.is_empty() && !continues;
     let blockers = task.blockers(look);
     next.extend(blockers.iter().filter_map(what_to_do));
     if blockers.is_empty() && at_rest && !task.phase.is_over() {
-        next.push("nothing is open: finish, or send the next task".to_owned());
+        next.push("nothing is open: finish, or send the next instruction".to_owned());
     }
     next
 }
 
-/// What a manager can do about a blocker that only work or time removes.
+/// Describes what a manager can do about a blocker that only work or time removes.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are named one by one above")]
 fn what_to_do(blocker: &Blocker) -> Option<String> {
     match blocker {
         Blocker::MemberWorking { member, state } => {
-            Some(format!("wait until {member} rests: it is {state}"))
+            Some(format!("wait until {member} is idle: it is {state}"))
         }
         Blocker::InstructionOpen { member, .. } => {
             Some(format!("wait until {member} has handled its instructions"))
         }
-        Blocker::NothingProved => {
-            Some("have the work proved: add a criterion with a check, or show evidence".to_owned())
-        }
+        Blocker::NothingProved => Some(
+            "have the work verified: add a criterion with a check, or show evidence".to_owned(),
+        ),
         _ => None,
     }
 }

@@ -1,4 +1,5 @@
-//! What sessions, runs, tasks and their events are found by: names, and what people and agents wrote.
+//! The search terms of sessions, runs, teams and their events: names, and texts of users and
+//! agents.
 
 use provost_core::{
     run::{self, Run},
@@ -34,7 +35,7 @@ pub(crate) fn of_task(task: &Task) -> FoundBy {
     let texts = [Some(spec.goal.as_str()), spec.summary.as_deref(), spec.project.as_deref()];
     let names = task.members.iter().map(|member| member.name.as_str());
     let words = texts.into_iter().flatten().chain(names);
-    // A session is found by its whole id, so that its tasks are.
+    // A session is indexed by its whole id, so that its teams can be found by it.
     let sessions = task.members.iter().filter_map(|member| member.session);
     let sessions: Vec<String> = sessions.map(|session| session.0.simple().to_string()).collect();
     let members = task.members.iter().flat_map(member_texts);
@@ -43,7 +44,7 @@ pub(crate) fn of_task(task: &Task) -> FoundBy {
     FoundBy { name, words: Words::of(words), parts: Words::of(parts) }
 }
 
-/// What a member is found by, with the name of its task.
+/// Returns the search terms of a member, with the name of its team.
 pub(crate) fn of_member<'a>(
     task_name: &'a str,
     texts: impl IntoIterator<Item = Option<&'a str>>,
@@ -56,8 +57,8 @@ fn member_texts(member: &Member) -> impl Iterator<Item = &str> {
     [member.name.as_str(), member.role.word()].into_iter().chain(labels.into_iter().flatten())
 }
 
-/// Most events of a session are found by nothing: they tell how it goes, in no words of anybody.
-#[expect(clippy::wildcard_enum_match_arm, reason = "only events with somebody's words have words")]
+/// Returns the search terms of an event. Most events of a session contain no text and have none.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only events with text have search terms")]
 pub(crate) fn of_event(event: &session::Event) -> Words {
     use session::Event;
     match event {
@@ -74,7 +75,7 @@ pub(crate) fn of_event(event: &session::Event) -> Words {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "only events with somebody's words have words")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "only events with text have search terms")]
 pub(crate) fn of_run_event(event: &run::Event) -> Words {
     use run::Event;
     match event {
@@ -87,7 +88,7 @@ pub(crate) fn of_run_event(event: &run::Event) -> Words {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "only events with somebody's words have words")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "only events with text have search terms")]
 pub(crate) fn of_task_event(event: &task::Event) -> Words {
     use task::Event;
     match event {

@@ -1,11 +1,12 @@
-//! Git directories of Provost's own, through which it uses the repositories of others.
+//! Git directories of Provost's own, through which it uses foreign repositories.
 //!
-//! What a repository says of itself (configuration, hooks) is written by whoever works in it, and much of it names
-//! programs. A program can be switched off by name, and a name can be missed; or it is written between the moment
-//! Provost looks and the moment git does. So git reads nothing of it: it is given a directory of Provost's own in
-//! place of the one that the worktrees of the repository share. That directory holds a configuration with the form of
-//! hashes and refs and nothing else, links to the repository's refs, and copies of its patterns. Objects, HEAD and
-//! index are the repository's own. Settings that matter come from [`crate::settings`], as data.
+//! A repository's configuration and hooks are written by anyone who works in it, and much of it
+//! names programs. Switching programs off by name can miss one, and a name can be written between
+//! Provost's check and git's read. So git reads none of it: instead of the directory that the
+//! repository's worktrees share, git gets a directory of Provost's own. That directory contains a
+//! configuration with only the hash and ref formats, links to the repository's refs, and copies of
+//! its patterns. Objects, HEAD and index are the repository's own. Settings that matter come from
+//! [`crate::settings`], as data.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,9 +24,9 @@ use crate::long;
 use crate::names::Oid;
 use crate::repo::Repo;
 
-/// What worktrees share and Provost uses in place. None of it names a program. HEAD is that of the main worktree, for
-/// the list of worktrees; where HEAD is moved, git finds it in the worktree's own directory. Filters that the operator
-/// trusts keep their files in `lfs` and `git-crypt`.
+/// Shared files that Provost uses in place. None of them names a program. HEAD is the main
+/// worktree's, for the list of worktrees; where HEAD is moved, git finds it in the worktree's own
+/// directory. Filters that the operator trusts keep their files in `lfs` and `git-crypt`.
 const LINKED: &[&str] = &[
     "HEAD",
     "refs",
@@ -38,16 +39,16 @@ const LINKED: &[&str] = &[
     "git-crypt",
 ];
 
-/// Patterns that are copied: files as data.
+/// Pattern files, which are copied as data.
 const COPIED: &[&str] = &["info/exclude", "info/attributes"];
 
-/// How much of such a file is copied; git's own limit for a file of attributes is 100 MiB.
+/// How much of such a file is copied; git's own limit for an attributes file is 100 MiB.
 const MAX_PATTERNS: u64 = 1 << 20;
 
-/// How many directories are kept for later use.
+/// The number of directories kept for reuse.
 const MAX_KEPT: usize = 500;
 
-/// The form in which a repository keeps its hashes and refs.
+/// The hash and ref formats of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Format {
     /// As in `extensions.objectFormat`; none means SHA-1.
@@ -57,7 +58,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Returns the form with hashes like this one, and refs in files.
+    /// Returns the format with hashes like this one, and refs in files.
     fn like(oid: &Oid) -> Self {
         let objects = (oid.as_str().len() == 64).then_some("sha256");
         Self { objects, refs: None }
@@ -76,16 +77,16 @@ impl Format {
     }
 }
 
-/// The directories of Provost's own that stand in for those of repositories, shared by all copies of a [`Git`].
+/// The directories that stand in for those of repositories, shared by all copies of a [`Git`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StandIns {
     made: Arc<Mutex<BTreeMap<StandInKey, Arc<StandIn>>>>,
 }
 
-/// The repository's directory and the format that a stand-in has.
+/// The repository's directory and the stand-in's format.
 type StandInKey = (PathBuf, Format);
 
-/// A directory that git takes for what the worktrees of a repository share.
+/// A directory that git uses as the shared directory of a repository's worktrees.
 #[derive(Debug)]
 pub(crate) struct StandIn {
     dir: TempDir,
@@ -93,7 +94,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIns {
-    /// Returns the one for a repository, with its patterns as they are now.
+    /// Returns the stand-in of a repository, with its current patterns.
     pub(crate) fn of(
         &self,
         scratch: &Path,
@@ -106,7 +107,7 @@ impl StandIns {
             Some(known) => Arc::clone(known),
             None => {
                 if made.len() >= MAX_KEPT {
-                    // Those in use stay until their users are done.
+                    // Directories in use stay until their users drop them.
                     made.clear();
                 }
                 let new = Arc::new(StandIn::make(scratch, "provost-git-", shared, format)?);
@@ -120,7 +121,8 @@ impl StandIns {
 }
 
 impl StandIn {
-    /// Makes one for a call that may run for longer than this process. It stays until somebody removes it.
+    /// Creates one for a call that may outlive this process. It stays until it is removed
+    /// explicitly.
     pub(crate) fn of_long_call(
         scratch: &Path,
         shared: &Path,
@@ -149,7 +151,8 @@ impl StandIn {
         self.dir.path()
     }
 
-    /// Copies the patterns that changed. A new file takes the old one's place in one step: another call may read it.
+    /// Copies the patterns that changed. The new file replaces the old one atomically: another call
+    /// may be reading it.
     fn copy_patterns(&self) -> Result<(), Error> {
         for name in COPIED {
             let (from, to) = (self.shared.join(name), self.dir.path().join(name));
@@ -166,7 +169,7 @@ impl StandIn {
     }
 }
 
-/// Reads a file of patterns, which users link; nothing for one that isn't there or isn't a file.
+/// Reads a pattern file, which users often link; empty if it is missing or not a regular file.
 fn patterns(path: &Path) -> io::Result<Vec<u8>> {
     let Ok(file) = agent_file::open_linked(path) else { return Ok(Vec::new()) };
     let mut text = Vec::new();
@@ -174,7 +177,7 @@ fn patterns(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A repository for one use that has another's objects and nothing else of it, not even refs.
+/// A temporary repository that has another one's objects and nothing else of it, not even refs.
 #[derive(Debug)]
 pub(crate) struct Apart<'a> {
     git: &'a Git,
@@ -183,7 +186,7 @@ pub(crate) struct Apart<'a> {
 }
 
 impl<'a> Apart<'a> {
-    /// Makes one that reads and writes the objects of another, whose hashes are like this one.
+    /// Creates one that reads and writes the objects of another, whose hashes are like this one.
     pub(crate) fn from(repo: &Repo<'a>, like: &Oid) -> Result<Self, Error> {
         let git = repo.git();
         let dir = TempDir::new_in(git.scratch()).map_err(Error::file(git.scratch()))?;
@@ -192,7 +195,8 @@ impl<'a> Apart<'a> {
         Ok(Self { git, dir, objects: repo.objects() })
     }
 
-    /// Prepares a call. The user's own settings are left out as well: the same call has to give the same answer.
+    /// Prepares a call. The user's own settings are excluded as well: the same call must give the
+    /// same result.
     pub(crate) fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
         let call = self.git.call(self.dir.path()).args(args).without_user_settings();
         call.variable("GIT_DIR", self.dir.path())
@@ -201,8 +205,8 @@ impl<'a> Apart<'a> {
     }
 }
 
-/// Makes a directory what git takes for a repository: without refs, and with the form of its hashes as its only
-/// setting. Doing it again changes nothing.
+/// Makes a directory a valid repository for git: without refs, and with the hash format as its only
+/// setting. Repeating it changes nothing.
 pub(crate) fn lay_out(dir: &Path, like: &Oid) -> Result<(), Error> {
     let refs = dir.join("refs");
     private::create_dir_all(&refs).map_err(Error::file(&refs))?;

@@ -1,8 +1,8 @@
-//! One call of the git program: found, guarded, bounded, its failure told.
+//! One call of the git program: located, guarded, bounded, with a described failure.
 //!
-//! The environment is empty but for the `PATH` and `HOME` that the caller
-//! gave and the variables and settings that keep a repository from running
-//! its own programs. Standard input is empty unless a call brings its own.
+//! The environment contains only the caller's `PATH` and `HOME`, and the variables and settings
+//! that keep a repository from running its own programs. Standard input is empty unless a call
+//! provides one.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -28,28 +28,28 @@ use crate::long::{LongCall, LongCalls, LongEnd};
 use crate::process::{self, End, Limits};
 use crate::settings;
 
-/// How long one git call may take, unless told otherwise.
+/// The default time limit of a git call.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// How much one git call may write to its standard output.
+/// The limit on a git call's standard output, in bytes.
 pub const OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How long a call waits for a lock that another program holds, unless told otherwise. Editors hold one for moments.
+/// How long a call waits for a lock of another program by default. Editors hold one only briefly.
 pub const DEFAULT_LOCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// How many of the last lines of standard error an [`Error`] carries.
+/// The number of last lines of standard error in an [`Error`].
 pub(crate) const STDERR_LINES: usize = 12;
 
-/// How many characters of a command line an [`Error`] carries.
+/// The number of characters of a command line in an [`Error`].
 const COMMAND_CHARS: usize = 400;
 
-/// Held by whatever call looks at or changes the registrations of worktrees.
+/// Held by every call that reads or changes the registrations of worktrees.
 static WORKTREES: Mutex<()> = Mutex::new(());
 
 /// Returns the names of the filter drivers that the operator trusts.
 type TrustedFilters = dyn Fn() -> Vec<String> + Send + Sync;
 
-/// The git program and the little of the environment that it is given.
+/// The git program and the minimal environment that it gets.
 #[derive(Clone)]
 pub struct Git {
     program: PathBuf,
@@ -61,12 +61,13 @@ pub struct Git {
     long_calls: Option<Arc<dyn LongCalls>>,
     known: Known,
     stand_ins: StandIns,
-    /// What git may execute; found with the first call. None if that cannot be limited.
+    /// The programs that git may execute; determined at the first call. None if they cannot be
+    /// limited.
     programs: Arc<OnceLock<Option<Programs>>>,
     trusted_filters: Arc<TrustedFilters>,
 }
 
-/// Why a git call gave no answer.
+/// Why a git call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("find git in PATH={}", printable_line(.path.as_bytes()))]
@@ -77,11 +78,11 @@ pub enum Error {
     NoDirectory { path: PathBuf },
     #[error("run `{command}`: {exit}\n{stderr}")]
     Failed { command: String, exit: Exit, stderr: String },
-    #[error("run `{command}`: no end after {limit:?}")]
+    #[error("run `{command}`: no result after {limit:?}")]
     TimedOut { command: String, limit: Duration },
     #[error("run `{command}`: more than {limit} bytes of output")]
     TooMuchOutput { command: String, limit: usize },
-    #[error("understand the output of `{command}`: {output}")]
+    #[error("parse the output of `{command}`: {output}")]
     Unexpected { command: String, output: String },
     #[error("run `{command}`: {why}")]
     CutOff { command: String, why: String },
@@ -94,7 +95,7 @@ pub enum Error {
     #[error(transparent)]
     Settings(#[from] settings::Error),
     #[error(
-        "use {files}: the git filter {filter:?} is needed, and it is not in git.filters of your configuration"
+        "use {files}: they need the git filter {filter:?}, which is not in git.filters of your configuration"
     )]
     UntrustedFilter { filter: String, files: String },
     #[error("use {}", printable_line(.path.as_os_str().as_bytes()))]
@@ -109,8 +110,8 @@ pub enum Exit {
 }
 
 impl Git {
-    /// Finds `git` in the directories of a `PATH`; relative ones are passed
-    /// over, as they would depend on the repository one happens to be in.
+    /// Finds `git` in the directories of a `PATH`. Relative ones are skipped, because they would
+    /// depend on the current repository.
     pub fn find(path: &OsStr, home: &Path) -> Result<Self, Error> {
         let candidates = std::env::split_paths(path).filter(|dir| dir.is_absolute());
         let found = candidates.map(|dir| dir.join("git")).find(|file| is_executable(file));
@@ -118,7 +119,7 @@ impl Git {
         Ok(Self::new(&program, path, home))
     }
 
-    /// Uses the given program, with these `PATH` and `HOME` for itself.
+    /// Uses the given program with this `PATH` and `HOME`.
     pub fn new(program: &Path, path: &OsStr, home: &Path) -> Self {
         Self {
             program: program.to_owned(),
@@ -135,28 +136,29 @@ impl Git {
         }
     }
 
-    /// Gives every call this much time.
+    /// Sets the time limit of every call.
     #[must_use]
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self
     }
 
-    /// Waits this long for a lock that another program holds.
+    /// Sets how long to wait for a lock of another program.
     #[must_use]
     pub fn with_lock_limit(mut self, limit: Duration) -> Self {
         self.lock_limit = limit;
         self
     }
 
-    /// Has calls that write the files of a checkout run by this, so that they outlive the calling process.
+    /// Runs calls that write the files of a checkout through this, so that they outlive the calling
+    /// process.
     #[must_use]
     pub fn with_long_calls(mut self, calls: Arc<dyn LongCalls>) -> Self {
         self.long_calls = Some(calls);
         self
     }
 
-    /// Keeps temporary indexes and git directories of Provost's own in this directory.
+    /// Keeps temporary indexes and Provost's own git directories in this directory.
     #[must_use]
     pub fn with_scratch(mut self, directory: &Path) -> Self {
         self.scratch = directory.to_owned();
@@ -164,8 +166,8 @@ impl Git {
         self
     }
 
-    /// Runs the filter drivers that the operator trusts. They are asked for whenever a repository has any, and their
-    /// commands come from the user's own git configuration alone.
+    /// Runs the filter drivers that the operator trusts. They are queried whenever a repository has
+    /// any, and their commands come only from the user's own git configuration.
     #[must_use]
     pub fn with_filters(
         mut self,
@@ -183,7 +185,7 @@ impl Git {
         &self.stand_ins
     }
 
-    /// Returns what git may execute, if that can be limited: git alone.
+    /// Returns the programs that git may execute, which is git alone, if they can be limited.
     fn programs(&self) -> Option<&Programs> {
         self.programs.get_or_init(|| self.find_programs()).as_ref()
     }
@@ -240,7 +242,7 @@ impl fmt::Debug for Git {
     }
 }
 
-/// A call of git that has not been made yet.
+/// A git call that has not been run yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Call<'a> {
     git: &'a Git,
@@ -252,7 +254,7 @@ pub(crate) struct Call<'a> {
     runs_filters: bool,
 }
 
-/// What a git call printed and how it ended.
+/// The output and exit status of a git call.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) command: String,
@@ -282,30 +284,31 @@ impl Call<'_> {
         self
     }
 
-    /// Lets git read neither the user's nor the system's configuration.
+    /// Makes git ignore the user's and the system's configuration.
     pub(crate) fn without_user_settings(self) -> Self {
         self.variable("GIT_CONFIG_GLOBAL", "/dev/null").variable("GIT_CONFIG_NOSYSTEM", "1")
     }
 
-    /// Uses these filter drivers, which the operator trusts. What their commands start is not known, so nothing keeps
-    /// git from starting it.
+    /// Uses these filter drivers, which the operator trusts. The programs that their commands start
+    /// are unknown, so git is not limited.
     pub(crate) fn filters(mut self, filters: &[Setting]) -> Self {
         self.runs_filters |= !filters.is_empty();
         self.settings(filters)
     }
 
-    /// A directory that is gone reads like a program that is missing.
+    /// Distinguishes a missing directory from a missing program: both fail with the same error.
     fn not_started(&self, command: String, source: io::Error) -> Error {
-        match source.kind() == io::ErrorKind::NotFound && !self.directory.is_dir() {
-            true => Error::NoDirectory { path: self.directory.clone() },
-            false => Error::Start { command, source },
+        if source.kind() == io::ErrorKind::NotFound && !self.directory.is_dir() {
+            return Error::NoDirectory { path: self.directory.clone() };
         }
+        Error::Start { command, source }
     }
 
-    /// Runs git; an exit code other than 0 is an answer too.
+    /// Runs git; a non-zero exit code is an answer too.
     pub(crate) fn ask(self) -> Result<Answer, Error> {
         let command = self.line();
-        // Git reads every registration of a worktree, and fails on one that another call is just making.
+        // Git reads every worktree registration, and fails on one that another call is just
+        // creating.
         let _alone = self
             .touches_worktrees()
             .then(|| WORKTREES.lock().unwrap_or_else(PoisonError::into_inner));
@@ -327,7 +330,7 @@ impl Call<'_> {
         }
     }
 
-    /// Runs git by the given means. A call with something in it that isn't text runs as any other.
+    /// Runs git as a long call. A call whose arguments are not all UTF-8 runs like any other.
     pub(crate) fn ask_apart(self, calls: &dyn LongCalls) -> Result<Answer, Error> {
         let command = self.line();
         let Some(call) = self.prepare().ok().and_then(|prepared| self.as_long_call(&prepared))
@@ -378,13 +381,13 @@ impl Call<'_> {
         let own = self.settings.iter().map(|(key, value)| (key.as_os_str(), value.as_os_str()));
         command.envs(guard::as_variables(own.chain(fixed)));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // Last, so that nothing takes it away: whatever git runs is not the operator.
+        // Set last, so that nothing overrides it: nothing that git runs counts as the operator.
         command.env(MARK, HELPER);
         command.stdin(self.stdin()?);
         Ok(command)
     }
 
-    /// Input comes from a file without a name: a pipe could block both sides.
+    /// Input comes from an unnamed file: a pipe could block both sides.
     fn stdin(&self) -> io::Result<Stdio> {
         let Some(bytes) = &self.input else { return Ok(Stdio::null()) };
         let mut file = tempfile::tempfile_in(&self.git.scratch)?;
@@ -457,7 +460,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later: it failed for what it found around it.
+    /// Whether the same call may succeed later: it failed because of its surroundings.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Start { .. }
@@ -477,7 +480,7 @@ impl Error {
         }
     }
 
-    /// Wraps a failure of the file system at a path.
+    /// Wraps a file-system error at a path.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { path: path.to_owned(), source }
     }

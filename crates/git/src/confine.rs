@@ -1,11 +1,11 @@
 //! The programs that git may start: git itself and nothing else.
 //!
-//! A Landlock rule on execution holds for the thread that starts git and for all that git starts. It is the second
-//! line: the repository's configuration is not read in the first place (see [`crate::apart`]), so there is no name of
-//! a program to start.
+//! A Landlock rule on execution applies to the thread that starts git and to everything that git
+//! starts. It is the second line of defence: the repository's configuration is not read in the
+//! first place (see [`crate::apart`]), so no program is named.
 //!
-//! Limits. A kernel without Landlock enforces nothing, and neither does a git that is a script. The dynamic loader has
-//! to be executable, and can load a file that isn't.
+//! Limits: a kernel without Landlock enforces nothing, and a git that is a script is not limited.
+//! The dynamic loader must be executable, and can load a file that is not.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use landlock::{
     RulesetError,
 };
 
-/// The most program headers that are looked at.
+/// The maximum number of program headers to read.
 const MAX_HEADERS: u16 = 64;
 
 /// The program header that names the dynamic loader.
@@ -27,13 +27,13 @@ const PT_INTERP: u32 = 3;
 /// The longest name of a dynamic loader.
 const MAX_LOADER: u64 = 4096;
 
-/// The files and directories below which a process may execute.
+/// The files and directories below which a process may execute programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Programs(Vec<PathBuf>);
 
 impl Programs {
-    /// Returns what a git needs: its program, its own commands and its loader. None for a git that is not a binary:
-    /// what a script starts is not known.
+    /// Returns what git needs: its program, its own commands and its loader. None for a git that is
+    /// not a binary: the programs that a script starts are unknown.
     pub(crate) fn of_git(program: &Path, exec_path: &Path) -> Option<Self> {
         if !exec_path.is_absolute() {
             return None;
@@ -51,8 +51,8 @@ impl Programs {
         &self.0
     }
 
-    /// Lets this thread, and whatever it starts, execute these programs only. Paths are opened anew each time: an
-    /// upgrade of git replaces files.
+    /// Limits this thread, and everything it starts, to these programs. Paths are opened again each
+    /// time, because an upgrade of git replaces files.
     pub(crate) fn confine_thread(&self) -> io::Result<()> {
         self.restrict().map(drop).map_err(io::Error::other)
     }
@@ -60,7 +60,7 @@ impl Programs {
     fn restrict(&self) -> Result<RestrictionStatus, RulesetError> {
         let mut rules = Ruleset::default().handle_access(AccessFs::Execute)?.create()?;
         for path in &self.0 {
-            // What is gone cannot be executed.
+            // A missing file cannot be executed.
             let Ok(file) = PathFd::new(path) else { continue };
             rules = rules.add_rule(PathBeneath::new(file, AccessFs::Execute))?;
         }

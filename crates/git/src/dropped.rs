@@ -1,7 +1,7 @@
-//! Commits that only a worktree's own records know: what its HEAD was on
-//! before a `reset --hard`, an `--amend` or a rebase, and refs of its own.
+//! Commits that only a worktree's own records refer to: the positions of its HEAD before a `reset
+//! --hard`, an `--amend` or a rebase, and its own refs.
 //!
-//! These records go with the worktree, so a keep ref takes their place first.
+//! These records disappear with the worktree, so a keep ref takes their place first.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -16,20 +16,20 @@ use crate::removal::BranchFate;
 use crate::repo::{Place, Repo, answer_oid};
 use crate::worktree::Worktree;
 
-/// How many parents a commit that holds dropped ones is given; more are held
-/// by a chain of such commits.
+/// The maximum number of parents of a commit that holds dropped ones; more are held by a chain of
+/// such commits.
 const MAX_PARENTS: usize = 100;
 
 /// Commits that no ref reaches.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
     pub(crate) count: u64,
-    /// Those that are no ancestor of another.
+    /// The commits that are not ancestors of another one.
     tips: Vec<Oid>,
 }
 
 impl Dropped {
-    /// Finds what no ref would reach once the worktree were gone.
+    /// Finds the commits that no ref would reach once the worktree is gone.
     pub(crate) fn of(
         git: &Git,
         shared: &Repo<'_>,
@@ -43,21 +43,21 @@ impl Dropped {
         unreached(shared, existing(shared, &known)?)
     }
 
-    /// Makes one keep ref that reaches all of them.
+    /// Creates one keep ref that reaches all of them.
     pub(crate) fn keep(
         &self,
         shared: &Repo<'_>,
         worktree: &Worktree,
     ) -> Result<Option<KeepRef>, keep::Error> {
+        if self.tips.is_empty() {
+            return Ok(None);
+        }
         let mut holder: Option<Oid> = None;
-        let empty = match self.tips.is_empty() {
-            true => return Ok(None),
-            false => answer_oid(&shared.write(["mktree"]).run()?)?,
-        };
+        let empty = answer_oid(&shared.write(["mktree"]).run()?)?;
         for some in self.tips.chunks(MAX_PARENTS) {
             let parents = holder.iter().chain(some).flat_map(|tip| ["-p", tip.as_str()]);
             let args = ["commit-tree", empty.as_str(), "-F", "-"].into_iter().chain(parents);
-            let message = format!("what the worktree of {} had dropped\n", worktree.branch);
+            let message = format!("Keep commits dropped by the worktree of {}\n", worktree.branch);
             holder = Some(answer_oid(&shared.write(args).input(message.into_bytes()).run()?)?);
         }
         let Some(holder) = holder else { return Ok(None) };
@@ -65,9 +65,9 @@ impl Dropped {
     }
 }
 
-/// Returns the commits that the worktree's HEAD was on and those of its own refs.
+/// Returns the past commits of the worktree's HEAD and those of its own refs.
 fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command::Error> {
-    // The files may be gone, and are not asked about.
+    // The files may be gone, and are not read.
     let common_dir = &worktree.common_dir;
     let place = Place { git_dir: &worktree.git_dir, common_dir, top: common_dir };
     let repo = Repo::open(git, place)?;
@@ -82,11 +82,11 @@ fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command:
     Ok(known)
 }
 
-/// A longer log is not read.
+/// The maximum length of a log that is read.
 const MAX_LOG: u64 = 256 << 20;
 
-/// Reads a log as git's usual store of refs keeps it: the hashes before and
-/// after begin each line. Git itself would not show it while HEAD is unborn.
+/// Reads a log in the format of git's default ref store: each line begins with the old and the new
+/// hash. Git itself would not show it while HEAD is unborn.
 fn logged(git_dir: &Path, name: &str) -> Result<BTreeSet<Oid>, command::Error> {
     let path = git_dir.join("logs").join(name);
     match agent_file::read(&path, MAX_LOG).map_err(io::Error::from) {
@@ -96,7 +96,7 @@ fn logged(git_dir: &Path, name: &str) -> Result<BTreeSet<Oid>, command::Error> {
     }
 }
 
-/// Asks git for the log of HEAD, where another store of refs keeps it.
+/// Asks git for the log of HEAD, where another ref store keeps it.
 fn told_by_git(repo: &Repo<'_>) -> Result<Vec<Oid>, command::Error> {
     let answer = repo.read(["log", "-g", "--format=%H", "HEAD", "--"]).ask()?;
     match answer.exit {
@@ -106,7 +106,7 @@ fn told_by_git(repo: &Repo<'_>) -> Result<Vec<Oid>, command::Error> {
     }
 }
 
-/// Leaves out what is no commit, or was pruned.
+/// Leaves out objects that are not commits or were pruned.
 fn existing(shared: &Repo<'_>, known: &BTreeSet<Oid>) -> Result<Vec<u8>, command::Error> {
     if known.is_empty() {
         return Ok(Vec::new());
@@ -141,7 +141,7 @@ fn hashes(text: &[u8]) -> Vec<Oid> {
     text.split(|byte| *byte == b'\n').filter_map(hash).collect()
 }
 
-/// Returns the hashes before the first word of a line that is none.
+/// Returns the leading hashes of a line.
 fn hashes_of_line(line: &[u8]) -> impl Iterator<Item = Oid> {
     line.split(|byte| *byte == b' ').map_while(hash)
 }

@@ -1,4 +1,4 @@
-//! Text from outside made safe to print.
+//! Makes untrusted text safe to print.
 
 /// Returns the text with deceptive characters escaped; line feeds and tabs stay.
 pub fn printable(bytes: &[u8]) -> String {

@@ -1,17 +1,19 @@
-//! Filters (as of Git LFS and git-crypt): programs that change content on its way into and out of a repository.
+//! Filters (such as Git LFS and git-crypt): programs that change content on its way into and out of
+//! a repository.
 //!
-//! Provost runs a filter only if the operator trusts it, with the command of the user's own git configuration. Content
-//! that needs another one is refused: without the filter, what lands in a commit or in a checkout would be wrong.
+//! Provost runs a filter only if the operator trusts it, with the command from the user's own git
+//! configuration. Content that needs another filter is refused: without it, the commit or checkout
+//! would have wrong content.
 
 use crate::command::{Error, Git};
 use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::repo::Repo;
 
-/// How many files an error names; it counts the others.
+/// The number of files that an error names; it counts the others.
 const NAMED: usize = 3;
 
-/// Refuses a commit or tree with files that need a filter which the operator does not trust.
+/// Refuses a commit or tree with files that need a filter that the operator does not trust.
 pub fn refuse_filtered(git: &Git, project: &Project, tree: &Oid) -> Result<(), Error> {
     refuse_tree(&project.repo(git)?, tree)
 }

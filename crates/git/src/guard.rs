@@ -1,15 +1,15 @@
-//! What every git call of Provost has switched off.
+//! Settings and variables that disable dangerous features in every git call.
 //!
-//! Calls that work on a repository read no configuration file of it (see [`crate::apart`]). A few calls have to: to
-//! find the repository, and to list its settings as data. The settings below are given to all of them through
-//! `GIT_CONFIG_COUNT`, which outranks every file and reaches git's own
-//! children, and unlike `-c` has room for names with `=` in them.
+//! Calls that work on a repository read none of its configuration files (see [`crate::apart`]). A
+//! few calls must: to find the repository, and to list its settings as data. The settings below are
+//! passed to all of them through `GIT_CONFIG_COUNT`. It overrides every file, reaches git's own
+//! children, and unlike `-c` supports names that contain `=`.
 
 use std::ffi::{OsStr, OsString};
 
-/// Settings for every call, each outranking the repository's own.
+/// Settings for every call, each overriding the repository's own.
 pub(crate) const SETTINGS: &[(&str, &str)] = &[
-    // Programs that configuration may name.
+    // Programs that a configuration may name.
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.editor", ":"),
@@ -26,9 +26,9 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("protocol.allow", "never"),
     ("protocol.ext.allow", "never"),
     ("protocol.file.allow", "never"),
-    // Said to standard error whenever a file of grafts is named, even an empty one.
+    // Printed to standard error whenever a graft file is named, even an empty one.
     ("advice.graftFileDeprecated", "false"),
-    // Settings that could hide a change, or refuse to record one.
+    // Settings that could hide a change, or prevent recording one.
     ("core.trustctime", "true"),
     ("core.checkStat", "default"),
     ("core.untrackedCache", "false"),
@@ -38,11 +38,12 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("i18n.commitEncoding", "UTF-8"),
 ];
 
-/// Variables for every call; nothing else is inherited but what the caller gave.
+/// Variables for every call; apart from the caller's own, nothing else is inherited.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    // No progress, in seconds: what a git whose caller is gone writes to it, ends it.
+    // No progress, in seconds: a git whose caller is gone would be killed by its next progress
+    // output.
     ("GIT_PROGRESS_DELAY", "1000000"),
     ("GIT_ASKPASS", ""),
     ("SSH_ASKPASS", ""),
@@ -60,10 +61,10 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("GIT_COMMITTER_EMAIL", "provost@localhost"),
 ];
 
-/// One setting, outranking the repository's.
+/// One setting, overriding the repository's.
 pub(crate) type Setting = (OsString, OsString);
 
-/// Returns the variables that carry the settings.
+/// Returns the environment variables that carry the settings.
 pub(crate) fn as_variables<'a>(
     settings: impl Iterator<Item = (&'a OsStr, &'a OsStr)>,
 ) -> Vec<(OsString, OsString)> {

@@ -1,8 +1,7 @@
-//! A private copy of an index, to stage into without touching the real one.
+//! A private copy of an index, for staging without touching the real one.
 //!
-//! Everything that looks at or records the files of a checkout goes through
-//! such a copy. So a user's index stays as it is byte for byte, and a lock
-//! file that somebody's killed git left behind stops nothing.
+//! Everything that reads or records the files of a checkout uses such a copy. So a user's index
+//! stays identical byte for byte, and a lock file left by a killed git does not block.
 
 use std::fs::{File, FileTimes};
 use std::io::{self, Read};
@@ -16,7 +15,7 @@ use crate::names::{Oid, RepoPath};
 use crate::repo::{Repo, answer_oid};
 use crate::submodules::MAX_DEPTH;
 
-/// A checkout seen through a copy of its index; the copy goes with the value.
+/// A checkout seen through a copy of its index; the copy is deleted with the value.
 pub(crate) struct Staging<'a> {
     repo: Repo<'a>,
     _directory: TempDir,
@@ -34,8 +33,8 @@ impl<'a> Staging<'a> {
         Ok(Self { repo: repo.with_index(&copy), _directory: directory })
     }
 
-    /// Makes changes visible that index flags hide: "assume unchanged"
-    /// everywhere, and "skip" where the file is there all the same.
+    /// Reveals changes that index flags hide: "assume unchanged" everywhere, and "skip worktree"
+    /// where the file exists all the same.
     pub(crate) fn reveal(&self) -> Result<(), Error> {
         let flagged = flagged(&self.repo)?;
         let present =
@@ -44,20 +43,19 @@ impl<'a> Staging<'a> {
         self.update("--no-skip-worktree", flagged.skipped.iter().filter(present))
     }
 
-    /// Asks for all that differs from HEAD or is untracked: two letters, a blank
-    /// and a path each. Only a repository is listed as a directory.
+    /// Lists everything that differs from HEAD or is untracked: two letters, a blank and a path
+    /// each. Only a repository is listed as a directory.
     pub(crate) fn status(&self) -> Result<Answer, Error> {
         let args = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
         self.repo.read_files(args.into_iter().chain(["--ignore-submodules=dirty"])).run()
     }
 
-    /// Stages everything but ignored files and embedded repositories, and
-    /// returns the latter with the submodules in which something lies that no
-    /// commit of theirs has.
+    /// Stages everything except ignored files and embedded repositories. Returns the embedded
+    /// repositories and the submodules that contain uncommitted content.
     ///
-    /// An untracked repository inside the checkout would be staged as a link
-    /// to a commit that is nowhere else; one without commits would fail. Files
-    /// that need a filter which is not trusted are refused.
+    /// An untracked repository inside the checkout would be staged as a link to a commit that
+    /// exists nowhere else; one without commits would fail. Files that need an untrusted filter are
+    /// refused.
     pub(crate) fn add_all(&self) -> Result<Vec<RepoPath>, Error> {
         let candidates = candidates(&self.repo)?;
         let mut left_out = embedded(&candidates);
@@ -69,12 +67,12 @@ impl<'a> Staging<'a> {
             pathspecs.extend_from_slice(path.as_bytes());
             pathspecs.push(0);
         }
-        // `--sparse`: files outside a sparse checkout are recorded where they
-        // exist; those that it leaves out stay in the index as they are.
+        // `--sparse`: files outside a sparse checkout are recorded where they exist; those that it
+        // leaves out keep their index entries.
         let args = ["add", "--all", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"];
         self.repo.write_files(args).input(pathspecs).run()?;
-        // `git add` would run `git status` inside of each submodule, with the
-        // filters of its own configuration; this only reads its HEAD.
+        // `git add` would run `git status` inside each submodule, with the filters of its own
+        // configuration; this only reads its HEAD.
         self.update("--add", submodules.iter())?;
         for path in submodules {
             if is_dirty(&self.repo, &path, MAX_DEPTH)? {
@@ -84,7 +82,7 @@ impl<'a> Staging<'a> {
         Ok(left_out)
     }
 
-    /// Stages these files as they are, those that are gone as removed.
+    /// Stages these files as they are, missing ones as removed.
     pub(crate) fn stage<'p>(&self, paths: impl Iterator<Item = &'p RepoPath>) -> Result<(), Error> {
         let mut input = Vec::new();
         for path in paths {
@@ -95,7 +93,7 @@ impl<'a> Staging<'a> {
         self.repo.write_files(update).input(input).run().map(drop)
     }
 
-    /// Returns the checkout as it is seen through the copy.
+    /// Returns the checkout as seen through the copy.
     pub(crate) fn repo(&self) -> &Repo<'a> {
         &self.repo
     }
@@ -155,7 +153,7 @@ pub(crate) fn gitlinks(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     links.map(path).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
 }
 
-/// Returns the submodules that have a repository of their own in place.
+/// Returns the submodules whose repository is in place.
 pub(crate) fn populated_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     let there = |path: &RepoPath| {
         let directory = repo.top().join(path.as_path());
@@ -168,11 +166,14 @@ pub(crate) fn populated_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Err
     Ok(links)
 }
 
-/// Tells whether in a submodule, or one of its own, something lies that no commit of it has. What cannot be
-/// looked into may be.
+/// Whether a submodule, or one nested in it, contains uncommitted content. One that cannot be
+/// inspected counts as dirty.
 fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Error> {
     let inner = Repo::open_at(repo.git(), &repo.top().join(path.as_path()))?;
-    let Some(inner) = inner.filter(|_| depth > 0) else { return Ok(true) };
+    let Some(inner) = inner else { return Ok(true) };
+    if depth == 0 {
+        return Ok(true);
+    }
     let staging = Staging::of(&inner)?;
     staging.reveal()?;
     if !staging.status()?.stdout.is_empty() {
@@ -186,8 +187,8 @@ fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Erro
     Ok(false)
 }
 
-/// Asks for what differs from the index, deleted files too. Only an untracked repository is listed as a directory,
-/// with a trailing slash.
+/// Lists everything that differs from the index, including deleted files. Only an untracked
+/// repository is listed as a directory, with a trailing slash.
 fn candidates(repo: &Repo<'_>) -> Result<Answer, Error> {
     let args = ["ls-files", "--modified", "--others", "--exclude-standard", "-z"];
     repo.read_files(args).run()
@@ -198,9 +199,8 @@ fn embedded(candidates: &Answer) -> Vec<RepoPath> {
     candidates.items().filter(|item| item.ends_with(b"/")).map(RepoPath::new).collect()
 }
 
-/// Copies an index if there is one, with its time of change: git takes an
-/// entry as old as its index for possibly changed, and a younger copy would
-/// hide a change made in the same instant.
+/// Copies an index if there is one, with its modification time. Git treats an entry as old as its
+/// index as possibly changed, and a newer copy would hide a change made in the same instant.
 fn copy_index(original: &Path, copy: &Path) -> io::Result<()> {
     let mut file = match agent_file::open(original).map_err(io::Error::from) {
         Ok(file) => file,
@@ -209,7 +209,7 @@ fn copy_index(original: &Path, copy: &Path) -> io::Result<()> {
     };
     let about = file.metadata()?;
     let mut new = File::create(copy)?;
-    // One that grows meanwhile is copied as long as it was.
+    // If it grows meanwhile, only its original length is copied.
     io::copy(&mut file.by_ref().take(about.len()), &mut new)?;
     new.set_times(FileTimes::new().set_modified(about.modified()?))
 }

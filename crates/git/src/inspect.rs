@@ -1,4 +1,4 @@
-//! Questions about commits and trees; nothing here changes anything.
+//! Read-only queries about commits and trees.
 
 use serde::Serialize;
 
@@ -8,15 +8,15 @@ use crate::names::{Oid, RefName, RepoPath};
 use crate::project::Project;
 use crate::repo::Repo;
 
-/// What HEAD stands for.
+/// The state of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Head {
-    /// A branch, with its commit.
+    /// A branch with its commit.
     Branch { name: RefName, commit: Oid },
-    /// A branch that has no commit yet.
+    /// A branch without a commit yet.
     Unborn { name: RefName },
-    /// A commit, without a branch.
+    /// A commit without a branch.
     Detached { commit: Oid },
 }
 
@@ -36,7 +36,7 @@ pub enum ChangeKind {
     Added,
     Deleted,
     Modified,
-    /// From file to link, say.
+    /// For example from file to link.
     Retyped,
 }
 
@@ -65,24 +65,24 @@ impl Head {
     }
 }
 
-/// Returns what HEAD of the project's checkout stands for now.
+/// Returns the state of HEAD in the project's checkout.
 pub fn head(git: &Git, project: &Project) -> Result<Head, Error> {
     head_of(&project.repo(git)?)
 }
 
-/// Returns the tree that an expression (a commit, a ref, a tree) names, if any.
+/// Returns the tree of an expression (a commit, a ref, a tree), if it exists.
 pub fn tree_of(git: &Git, project: &Project, commitish: &str) -> Result<Option<Oid>, Error> {
     project.repo(git)?.resolve(format!("{commitish}^{{tree}}"))
 }
 
-/// Returns the files of the project's checkout that its commit does not have as they are, ignored ones left out.
+/// Returns the files of the project's checkout that differ from its commit, without ignored ones.
 pub fn uncommitted(git: &Git, project: &Project) -> Result<Vec<RepoPath>, Error> {
     let status = Staging::of(&project.repo(git)?)?.status()?;
-    // Two letters and a blank come before each path.
+    // Two letters and a blank precede each path.
     Ok(status.items().filter_map(|item| item.get(3..)).map(RepoPath::new).collect())
 }
 
-/// Returns the first parent of a commit; none if it has none.
+/// Returns the first parent of a commit, if it has one.
 pub fn parent_of(git: &Git, project: &Project, commit: &Oid) -> Result<Option<Oid>, Error> {
     project.repo(git)?.resolve(format!("{commit}^1"))
 }
@@ -101,11 +101,13 @@ pub fn diff_stat(
     parse_changes(&answer).ok_or_else(|| answer.unexpected())
 }
 
-/// Returns the files among some patterns, from the top, that differ between two commits or trees.
+/// Returns the files that match some patterns, relative to the top, and differ between two commits
+/// or trees.
 pub fn changed_among(
     git: &Git,
     project: &Project,
-    (from, to): (&Oid, &Oid),
+    from: &Oid,
+    to: &Oid,
     patterns: &[String],
 ) -> Result<Vec<RepoPath>, Error> {
     let options = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
@@ -115,14 +117,15 @@ pub fn changed_among(
     Ok(answer.items().map(RepoPath::new).collect())
 }
 
-/// A plain file of a commit.
+/// A regular file of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileAt {
     pub path: String,
     pub content: Vec<u8>,
 }
 
-/// Returns the files of a commit whose paths are wanted. None if one of them is no plain file, or its path no text.
+/// Returns the wanted files of a commit. None if one of them is not a regular file, or its path is
+/// not UTF-8.
 pub fn files_at(
     git: &Git,
     project: &Project,

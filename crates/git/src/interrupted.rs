@@ -1,8 +1,9 @@
-//! Finishes a move of a checkout from one commit to another that was interrupted.
+//! Finishes an interrupted move of a checkout from one commit to another.
 //!
-//! Git writes the files first, then the index and the branch. If it is killed in between, files of the new commit lie in
-//! a checkout of the old one, and git takes them for changes of the user. Files that are byte by byte those of the new
-//! commit can be taken into the index without a loss; after that the move can be made again.
+//! Git writes the files first, then the index and the branch. If it is killed in between, files of
+//! the new commit remain in a checkout of the old one, and git takes them for the user's changes.
+//! Files that are identical to those of the new commit can be added to the index without loss; then
+//! the move can be repeated.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,10 +19,10 @@ use crate::names::{Oid, RepoPath};
 use crate::repo::Repo;
 use crate::worktree::{LOCK_REASON, MAX_POINTER};
 
-/// How often a move that is cut off is made again.
+/// How often an interrupted move is repeated.
 const MOVES: usize = 3;
 
-/// The mode and the object of an entry of a tree or an index.
+/// The mode and the object of an entry in a tree or an index.
 type Entry = (Vec<u8>, Vec<u8>);
 
 /// A move of a checkout between commits.
@@ -31,8 +32,8 @@ pub(crate) struct Move<'a> {
     pub(crate) to: &'a Oid,
 }
 
-/// Has git move the files of a checkout, and finishes what an interrupted move left. Changes of the user stay as they
-/// are: git refuses to touch them, and so does this.
+/// Moves the files of a checkout with git, and finishes an earlier interrupted move. The user's
+/// changes are preserved: neither git nor this function overwrites them.
 pub(crate) fn move_files(
     checkout: &Repo<'_>,
     args: &[&str],
@@ -61,8 +62,8 @@ pub(crate) fn move_files(
     }
 }
 
-/// Removes the locks that a killed git left in a worktree of Provost's own, where nothing else works. In a checkout of
-/// the user they may be another program's.
+/// Removes the locks that a killed git left in Provost's own worktree, where nothing else works. In
+/// a user's checkout they may belong to another program.
 fn remove_own_locks(checkout: &Repo<'_>) -> Result<(), Error> {
     let reason = agent_file::read_text(&checkout.git_dir().join("locked"), MAX_POINTER);
     if !reason.is_ok_and(|reason| reason.trim_end() == LOCK_REASON) {
@@ -77,8 +78,8 @@ fn is_in_the_way(answer: &Answer) -> bool {
         && (answer.complains_of("would be overwritten") || answer.complains_of("not uptodate"))
 }
 
-/// Takes files into the index that are those of the new commit already. Returns whether there are such files, and
-/// nothing else stands in the way of the move.
+/// Adds files to the index that already match the new commit. Returns true if there are such files
+/// and nothing else blocks the move.
 fn finish(checkout: &Repo<'_>, between: Move<'_>, cut_off: bool) -> Result<bool, Error> {
     let changes = changes(checkout, between)?;
     let recorded = entries(checkout)?;
@@ -140,7 +141,7 @@ fn changes(checkout: &Repo<'_>, between: Move<'_>) -> Result<Vec<Change>, Error>
     Ok(changes)
 }
 
-/// Reads `:MODE MODE OBJECT OBJECT STATUS`. A side that has no such file has the mode 000000.
+/// Parses `:MODE MODE OBJECT OBJECT STATUS`. A side without the file has the mode 000000.
 fn change(raw: &[u8], path: &[u8]) -> Option<Change> {
     let mut fields = raw.strip_prefix(b":")?.split(|byte| *byte == b' ');
     let mut field = || fields.next().map(<[u8]>::to_vec);
@@ -149,7 +150,8 @@ fn change(raw: &[u8], path: &[u8]) -> Option<Change> {
     Some(Change { path: RepoPath::new(path), old: entry(old_mode, old), new: entry(new_mode, new) })
 }
 
-/// Returns what an index records. A file in conflict is recorded as one of its sides, which is not that of a commit.
+/// Returns the entries of an index. A file in conflict is recorded as one of its sides, which
+/// matches no commit.
 fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, Entry>, Error> {
     let answer = repo.read(["ls-files", "--stage", "-z"]).run()?;
     let entry = |item: &[u8]| {
@@ -160,7 +162,7 @@ fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, Entry>, Error> {
     answer.items().map(entry).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
 }
 
-/// Whether a file holds the beginning of what the commit has there, and nothing else.
+/// Whether a file contains only the beginning of the commit's version.
 fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, Error> {
     let object = [commit.as_str().as_bytes(), b":", path.as_bytes()].concat();
     let args = [OsStr::new("cat-file"), OsStr::new("--filters"), OsStr::from_bytes(&object)];

@@ -1,13 +1,13 @@
-//! Keep refs: what Provost holds of an agent's work that no branch shows.
+//! Keep refs: they preserve an agent's work that no branch shows.
 
 use crate::command::{self, Exit};
 use crate::names::{KeepRef, Oid};
 use crate::repo::Repo;
 
-/// How many keep refs of one name may stand side by side.
+/// The maximum number of keep refs with one name.
 const MAX_KEPT: usize = 1000;
 
-/// Why a commit is not kept.
+/// Why a commit was not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("keep a commit: there are {MAX_KEPT} refs like {keep}")]
@@ -16,8 +16,8 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// Points a keep ref at the commit. One that holds something else, which the
-/// commit does not contain, is left alone and a numbered one is used.
+/// Points a keep ref at the commit. If the ref holds a commit that the new one does not contain, it
+/// is left alone and a numbered one is used.
 pub(crate) fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Result<KeepRef, Error> {
     for count in 1..=MAX_KEPT {
         let name = keep.numbered(count);
@@ -34,7 +34,7 @@ pub(crate) fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Resu
     Err(Error::TooMany { keep: keep.clone() })
 }
 
-/// Tells whether `old` is the commit or one of its ancestors.
+/// Whether `old` is the commit or one of its ancestors.
 pub(crate) fn contains(repo: &Repo<'_>, commit: &Oid, old: &Oid) -> Result<bool, command::Error> {
     let answer = repo.read(["merge-base", "--is-ancestor", old.as_str(), commit.as_str()]).ask()?;
     match answer.exit {

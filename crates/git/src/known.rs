@@ -1,8 +1,8 @@
-//! What is known of the settings of repositories, so that git is not asked again for every call.
+//! A cache of repository settings, so that git is not run again for every call.
 //!
-//! A configuration stays the same while its files do, and a file is known by what the kernel says of it. Two changes within
-//! one tick of its clock look like one, so a file that was changed a moment ago is not relied on. Nor is a
-//! configuration that includes others, which may hang on what is checked out.
+//! A configuration stays the same while its files do, and a file is identified by its kernel
+//! metadata. Two changes within one clock tick look like one, so a recently changed file is not
+//! cached. Neither is a configuration that includes others, which may depend on the checkout.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,13 +19,13 @@ use provost_sys::agent_file;
 use crate::settings::Settings;
 use crate::worktree::MAX_POINTER;
 
-/// How long a file must have stood unchanged to be relied on, in seconds.
+/// How long a file must be unchanged to be cached, in seconds.
 const SETTLED_SECONDS: i64 = 2;
 
-/// So many repositories are remembered; one that was removed is never asked for again.
+/// The maximum number of cached repositories; a removed one is never queried again.
 const MAX_KNOWN: usize = 1_000;
 
-/// What was found for each git directory, shared by all copies of a handle.
+/// The settings found for each git directory, shared by all copies of a handle.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     found: Arc<Mutex<BTreeMap<PathBuf, Found>>>,
@@ -37,11 +37,11 @@ struct Found {
     settings: Settings,
 }
 
-/// The files that a configuration comes from, as they were looked at.
+/// The files of a configuration, as they were when they were inspected.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Files(Vec<Option<Mark>>);
 
-/// What changes with every change of a file.
+/// Metadata that changes with every change of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     device: u64,
@@ -51,14 +51,14 @@ struct Mark {
 }
 
 impl Known {
-    /// Returns what was found before, if the files are the same still.
+    /// Returns the cached settings, if the files are unchanged.
     pub(crate) fn get(&self, git_dir: &Path, files: &Files) -> Option<Settings> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let known = found.get(git_dir).filter(|known| known.files == *files);
         known.map(|known| known.settings.clone())
     }
 
-    /// Keeps what was found. The files were looked at before git was asked, so that a change in between is noticed.
+    /// Caches settings. The files were inspected before git ran, so a change in between is noticed.
     pub(crate) fn keep(&self, git_dir: &Path, files: Files, settings: &Settings) {
         if !files.are_settled(now()) {
             return;
@@ -72,7 +72,7 @@ impl Known {
 }
 
 impl Files {
-    /// Looks at the files of a repository's configuration; none if one of them cannot be looked at.
+    /// Inspects the files of a repository's configuration; None if one of them cannot be inspected.
     pub(crate) fn of(git_dir: &Path, home: &Path) -> Option<Self> {
         let pointer = git_dir.join("commondir");
         let common = match agent_file::read(&pointer, MAX_POINTER).map_err(io::Error::from) {
@@ -113,7 +113,7 @@ impl Mark {
     }
 }
 
-/// Whether a configuration with these settings (NUL-separated) comes from its own files alone.
+/// Whether a configuration with these settings (NUL-separated) includes no other files.
 pub(crate) fn stands_alone(settings: &[u8]) -> bool {
     let includes = |item: &[u8]| item.starts_with(b"include.") || item.starts_with(b"includeif.");
     !settings.split(|byte| *byte == 0).any(includes)

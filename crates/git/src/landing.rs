@@ -1,5 +1,6 @@
-//! Landing: making proved work stand where it was asked for. Nothing that stands is moved aside or
-//! overwritten: a branch only goes forward, and a checkout only where no change of its user is touched.
+//! Landing: puts verified work on its target branch. Nothing is moved aside or overwritten: a
+//! branch is only fast-forwarded, and a checkout is only updated where that touches none of its
+//! user's changes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,25 +17,25 @@ use crate::registry;
 use crate::repo::{Repo, answer_oid};
 use crate::snapshot::{self, Message};
 
-/// So many files are asked for in one call.
+/// The number of files passed to one call.
 const AT_ONCE: usize = 500;
 
 /// Why work could not be landed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("make the branch {branch}: it exists already, at {found}")]
+    #[error("create the branch {branch}: it already exists at {found}")]
     Taken { branch: BranchName, found: Oid },
-    #[error("find the branch {0}: it is gone")]
+    #[error("find the branch {0}: it does not exist")]
     NoBranch(RefName),
-    #[error("bring the branch {branch} forward in its checkout: {said}")]
+    #[error("update the branch {branch} in its checkout: {said}")]
     Refused { branch: RefName, said: String },
-    #[error("bring the branch {branch} forward: {ongoing} goes on in its checkout")]
+    #[error("update the branch {branch}: {ongoing} is in progress in its checkout")]
     Busy { branch: RefName, ongoing: Ongoing },
     #[error(
-        "bring the branch {branch} forward in its checkout: {files} would need the git filter {filter:?}"
+        "update the branch {branch} in its checkout: {files} would need the git filter {filter:?}"
     )]
     Filtered { branch: RefName, filter: String, files: String },
-    #[error("speak with a remote from {}: a path is no text", printable_line(.0.as_os_str().as_bytes()))]
+    #[error("use a remote of {}: a path is not valid UTF-8", printable_line(.0.as_os_str().as_bytes()))]
     NoText(PathBuf),
     #[error(transparent)]
     Message(#[from] snapshot::Error),
@@ -44,25 +45,26 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// Two lines of work in one commit.
+/// The merge of two lines of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
     pub commit: Oid,
     pub tree: Oid,
-    /// Files that both have changed in the same places: both sides stand in them.
+    /// Files that both sides changed in the same places; they contain conflict markers.
     pub conflicts: Vec<RepoPath>,
 }
 
-/// What came of bringing a branch forward.
+/// The result of fast-forwarding a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forward {
-    /// The branch has the commit now, or had it before.
+    /// The branch contains the commit.
     Done,
-    /// It has gone elsewhere: here.
+    /// The branch has diverged; this is its commit.
     Elsewhere(Oid),
 }
 
-/// Makes a branch at a commit. Doing it again finds what was made; another's branch is left alone.
+/// Creates a branch at a commit. Repeating the call succeeds; another commit's branch is left
+/// alone.
 pub fn branch_at(
     git: &Git,
     project: &Project,
@@ -83,12 +85,14 @@ pub fn branch_at(
     }
 }
 
-/// Merges `onto` into `work` without any checkout. The same call gives the same commit: its time is given, and how it
-/// is merged is said by the files of `work` alone. A merge driver is a program that could choose a side, so none is run.
+/// Merges `onto` into `work` without a checkout. The same call yields the same commit: its time is
+/// a parameter, and only the files of `work` determine how files are merged. A merge driver is a
+/// program that could choose a side, so none is run.
 pub fn merge(
     git: &Git,
     project: &Project,
-    (work, onto): (&Oid, &Oid),
+    work: &Oid,
+    onto: &Oid,
     message: &Message,
     at_s: i64,
 ) -> Result<Merged, Error> {
@@ -98,7 +102,7 @@ pub fn merge(
     Ok(Merged { commit, tree, conflicts })
 }
 
-/// Gives the tree of a merge, and the files in conflict.
+/// Returns the tree of a merge, and the files in conflict.
 fn merge_trees(
     apart: &Apart<'_>,
     work: &Oid,
@@ -116,12 +120,13 @@ fn merge_trees(
     Ok((tree, items.map(RepoPath::new).collect()))
 }
 
-/// Gives the files of a tree in which the conflicts of a merge still stand: those with a line that [`merge`] wrote
-/// around its sides. Such a line names a commit, so that nothing that somebody wrote is taken for one.
+/// Returns the files of a tree that still contain conflict markers of a merge: lines that [`merge`]
+/// wrote around the two sides. Such a line names a commit, so other text is never mistaken for one.
 pub fn unmended(
     git: &Git,
     project: &Project,
-    (work, onto): (&Oid, &Oid),
+    work: &Oid,
+    onto: &Oid,
     tree: &Oid,
 ) -> Result<Vec<RepoPath>, Error> {
     let apart = Apart::from(&project.shared(git)?, work)?;
@@ -134,7 +139,7 @@ pub fn unmended(
         let call = apart.call(options.into_iter().map(OsStr::new).chain(paths));
         let answer = call.variable("GIT_LITERAL_PATHSPECS", "1").ask()?;
         match answer.exit {
-            // What it names begins with the tree.
+            // Each item begins with the tree.
             Exit::Code(0) => found.extend(answer.items().map(|item| {
                 RepoPath::new(item.get(tree.as_str().len() + 1..).unwrap_or_default())
             })),
@@ -145,7 +150,7 @@ pub fn unmended(
     Ok(found)
 }
 
-/// Makes a commit of a tree that unites lines of work. The same call gives the same commit.
+/// Commits a tree with several parents. The same call yields the same commit.
 pub fn unite(
     git: &Git,
     project: &Project,
@@ -172,8 +177,8 @@ fn commit_tree(
     Ok(answer_oid(&call.run()?)?)
 }
 
-/// Brings a branch forward to a commit that has all that the branch has. A branch that is checked out goes
-/// forward with its files, unless that would touch a change that its user has not committed.
+/// Fast-forwards a branch to a commit that contains it. If the branch is checked out, its files are
+/// updated too, unless that would touch an uncommitted change of the user.
 pub fn forward(git: &Git, project: &Project, branch: &RefName, to: &Oid) -> Result<Forward, Error> {
     let repo = project.shared(git)?;
     let tip = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
@@ -185,24 +190,25 @@ pub fn forward(git: &Git, project: &Project, branch: &RefName, to: &Oid) -> Resu
     }
     match checkout_of(git, &repo, branch)? {
         Some(checkout) => forward_files(&checkout, branch, &tip, to)?,
-        None => move_ref(git, project, branch, (&tip, to))?,
+        None => move_ref(git, project, branch, &tip, to)?,
     }
-    // Whatever happened, the branch says it: somebody may have been faster.
+    // The branch shows the result in every case: another process may have moved it first.
     let now = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
     Ok(if has(&repo, &now, to)? { Forward::Done } else { Forward::Elsewhere(now) })
 }
 
-/// Moves a branch from one commit to another that need not have all that the first has. A branch that is checked out is
-/// moved with its files, unless that would touch a change that is not committed.
+/// Moves a branch from one commit to another that need not contain the first. If the branch is
+/// checked out, its files are updated too, unless that would touch an uncommitted change.
 pub fn carry(
     git: &Git,
     project: &Project,
     branch: &RefName,
-    (from, to): (&Oid, &Oid),
+    from: &Oid,
+    to: &Oid,
 ) -> Result<(), Error> {
     let repo = project.shared(git)?;
     let Some(checkout) = checkout_of(git, &repo, branch)? else {
-        return move_ref(git, project, branch, (from, to));
+        return move_ref(git, project, branch, from, to);
     };
     refuse_unfit(&checkout, branch, from, to)?;
     let reset = ["reset", "--quiet", "--keep", to.as_str()];
@@ -216,7 +222,7 @@ pub fn carry(
     }
 }
 
-/// Says whether a branch has a commit.
+/// Whether a branch contains a commit.
 pub fn has_commit(
     git: &Git,
     project: &Project,
@@ -230,17 +236,17 @@ pub fn has_commit(
     }
 }
 
-/// Returns the newest commit of a branch, if there is the branch.
+/// Returns the newest commit of a branch, if the branch exists.
 pub fn branch_tip(git: &Git, project: &Project, branch: &RefName) -> Result<Option<Oid>, Error> {
     Ok(commit_of(&project.shared(git)?, branch)?)
 }
 
-/// Says whether the commit `newer` has all of `older`.
+/// Whether the commit `newer` contains `older`.
 pub fn includes(git: &Git, project: &Project, newer: &Oid, older: &Oid) -> Result<bool, Error> {
     has(&project.shared(git)?, newer, older)
 }
 
-/// Says whether two commits have a commit in common: what has none was not begun from anything of the project.
+/// Whether two commits have a common ancestor. Work without one does not derive from the project.
 pub fn related(git: &Git, project: &Project, one: &Oid, other: &Oid) -> Result<bool, Error> {
     let answer = project.shared(git)?.read(["merge-base", one.as_str(), other.as_str()]).ask()?;
     match answer.exit {
@@ -256,7 +262,7 @@ fn commit_of(repo: &Repo<'_>, branch: &RefName) -> Result<Option<Oid>, command::
     repo.resolve(expression)
 }
 
-/// Finds where a branch is checked out.
+/// Finds the checkout of a branch.
 fn checkout_of<'g>(
     git: &'g Git,
     repo: &Repo<'_>,
@@ -269,12 +275,13 @@ fn checkout_of<'g>(
     Ok(out.map(|entry| Repo::open_at(git, &entry.path)).transpose()?.flatten())
 }
 
-/// Moves a branch that is checked out nowhere; one that somebody else moved meanwhile stays where it is.
+/// Moves a branch that is not checked out; if another process moved it meanwhile, it is left alone.
 fn move_ref(
     git: &Git,
     project: &Project,
     branch: &RefName,
-    (from, to): (&Oid, &Oid),
+    from: &Oid,
+    to: &Oid,
 ) -> Result<(), Error> {
     refuse_busy(&project.repo(git)?, branch)?;
     let args = ["update-ref", "-m", "provost: land"].map(OsStr::new);
@@ -283,7 +290,7 @@ fn move_ref(
     Ok(())
 }
 
-/// Refuses to write the files of a checkout in which something is under way, or which a filter would have to write.
+/// Refuses to update a checkout with an operation in progress, or with files that need a filter.
 fn refuse_unfit(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
     refuse_busy(checkout, branch)?;
     let changed = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d"];
@@ -309,7 +316,7 @@ fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> 
 
 fn refuse_busy(checkout: &Repo<'_>, branch: &RefName) -> Result<(), Error> {
     match ongoing(checkout)? {
-        // Nothing of the branch is undone.
+        // A bisect undoes nothing of the branch.
         None | Some(Ongoing::Bisect) => Ok(()),
         Some(ongoing) => Err(Error::Busy { branch: branch.clone(), ongoing }),
     }
@@ -330,7 +337,7 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Taken { .. } => Some("rename or delete that branch, then resume"),
-            Self::NoBranch(_) => Some("make the branch again, then resume"),
+            Self::NoBranch(_) => Some("create the branch again, then resume"),
             Self::Refused { .. } => Some("commit or stash your changes, then resume"),
             Self::Busy { .. } => Some("finish or abort it, then resume"),
             Self::Filtered { .. } => Some("merge the run's branch yourself with `git merge`"),

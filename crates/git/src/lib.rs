@@ -1,20 +1,17 @@
 //! Git for Provost: a typed, blocking wrapper over the git command line.
 //!
-//! It is built against two dangers. A **hostile repository** must not run its
-//! own programs through Provost: git that works on files or refs reads no
-//! configuration of the repository (see `apart`), every call has a scrubbed
-//! environment and every transport off, and git may start nothing but git where
-//! the kernel can enforce it (see `confine`). And **no work may be lost**:
-//! what belongs to a user is never written to, what belongs to an agent is
-//! committed or kept by a ref before anything else happens, and removal is
-//! refused while it would lose something, with no way to force it.
+//! It addresses two dangers. A **hostile repository** must not run its own programs through
+//! Provost: git that works on files or refs reads no configuration of the repository (see `apart`).
+//! Every call has a clean environment and all transports disabled, and git may start nothing but
+//! git where the kernel can enforce it (see `confine`). And **no work may be lost**: a user's files
+//! and refs are never written to, an agent's work is committed or kept by a ref before anything
+//! else happens, and removal is refused while it would lose something, with no way to force it.
 //!
-//! Known limits. Files that need a filter (Git LFS, git-crypt) are refused unless
-//! the operator trusts that filter. Nothing is fetched, so a partial clone must hold the
-//! objects that a checkout needs. For the same reason a submodule that the
-//! project has not initialised is empty in checkouts that Provost makes, and
-//! what an agent leaves uncommitted inside of one is in no snapshot, which says
-//! so ([`Snapshot::left_out`]).
+//! Known limits: files that need a filter (Git LFS, git-crypt) are refused unless the operator
+//! trusts that filter. Nothing is fetched, so a partial clone must contain the objects that a
+//! checkout needs. For the same reason a submodule that the project has not initialised is empty in
+//! Provost's checkouts. Uncommitted files of an agent inside a submodule are in no snapshot, which
+//! lists them ([`Snapshot::left_out`]).
 
 pub mod command;
 pub mod inspect;

@@ -1,8 +1,9 @@
-//! Long calls: those that write the files of a checkout, and so take as long as it is large.
+//! Long calls: those that write the files of a checkout, whose duration depends on its size.
 //!
-//! A plain child of a process that ends is an orphan: nobody waits for it, and its next line of output kills it in the
-//! middle of its work. So whoever may end at any time gives [`Git`](crate::Git) something that runs these calls apart
-//! from it ([`LongCalls`]). Each call then has a git directory of its own, which no other process removes while it runs.
+//! If a process exits, its plain child becomes an orphan: nothing waits for it, and its next line
+//! of output kills it in the middle of its work. So a caller that may exit at any time gives
+//! [`Git`](crate::Git) a runner for these calls ([`LongCalls`]). Each call then has its own git
+//! directory, which no other process removes while it runs.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,23 +16,24 @@ use std::time::Duration;
 use crate::command::Exit;
 use crate::confine::Programs;
 
-/// The beginning of the names of git directories that belong to long calls, in the scratch directory. They are removed
-/// when their call has ended; what is left of calls that nobody waited for is removed by [`sweep`].
+/// The name prefix of git directories that belong to long calls, in the scratch directory. They are
+/// removed when their call has ended; [`sweep`] removes those of abandoned calls.
 pub const DIRECTORY_PREFIX: &str = "provost-long-";
 
-/// How long a call that writes files may take: a large checkout on a slow disk takes minutes.
+/// The time limit of a call that writes files: a large checkout on a slow disk takes minutes.
 pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs long calls of git, each to its end.
+/// Runs long git calls, each to its end.
 pub trait LongCalls: Send + Sync {
     /// Runs a call and waits for its end.
     fn run(&self, call: LongCall) -> LongEnd;
 
-    /// Whether an earlier call for the same work was cut off. It may have left a file half written.
+    /// Whether an earlier call for the same work was interrupted. It may have left a file half
+    /// written.
     fn was_cut_off(&self) -> bool;
 }
 
-/// A call of git, ready to be run by someone else.
+/// A git call, ready to be run elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongCall {
     /// The program and its arguments.
@@ -39,30 +41,31 @@ pub struct LongCall {
     /// The complete environment.
     pub env: Vec<(String, String)>,
     pub cwd: PathBuf,
-    /// What may be executed, for [`execute`]. None if that cannot be limited.
+    /// The programs that may be executed, for [`execute`]. None if they cannot be limited.
     pub programs: Option<Vec<PathBuf>>,
 }
 
-/// How a long call ended.
+/// The result of a long call.
 #[derive(Debug)]
 pub enum LongEnd {
     Exited {
         exit: Exit,
-        /// What it wrote to standard error, or the end of that.
+        /// Its standard error, or the end of it.
         stderr: Vec<u8>,
     },
-    /// It was ended, or nobody saw how it ended: it may have left files half written.
+    /// It was killed, or its end was not observed: it may have left files half written.
     CutOff(String),
-    /// It was ended because the disk took no more of its output: it may have left files half written. Until there is
-    /// room the same call ends the same way.
+    /// It was killed because the disk was full: it may have left files half written. Until there is
+    /// space the same call ends the same way.
     NoRoom(String),
     /// It could not be started.
     NotStarted(String),
-    /// The calling process is about to end. The call continues.
+    /// The calling process is about to exit. The call continues.
     Abandoned,
 }
 
-/// Turns this process into a program that may execute nothing but `programs`. Returns only if that fails.
+/// Replaces this process by a program that may execute nothing but `programs`. Returns only if that
+/// fails.
 pub fn execute(programs: Vec<PathBuf>, program: &OsString, args: &[OsString]) -> io::Error {
     match Programs::new(programs).confine_thread() {
         Ok(()) => Command::new(program).args(args).exec(),
@@ -70,11 +73,12 @@ pub fn execute(programs: Vec<PathBuf>, program: &OsString, args: &[OsString]) ->
     }
 }
 
-/// Removes the git directories of long calls that ended after the process that started them. None may be running.
+/// Removes the git directories of long calls that ended after the process that started them. No
+/// long call may be running.
 pub fn sweep(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX) {
-            // One that cannot be removed is in no one's way.
+            // A directory that cannot be removed does no harm.
             fs::remove_dir_all(entry.path()).ok();
         }
     }

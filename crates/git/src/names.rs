@@ -1,4 +1,4 @@
-//! The names that git and Provost give to things, checked once.
+//! Validated names of git and Provost.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -9,13 +9,13 @@ use serde::{Serialize, Serializer};
 
 use crate::escape::printable_line;
 
-/// Where refs lie that keep a snapshot from being collected as garbage.
+/// The prefix of refs that protect a snapshot from garbage collection.
 pub const KEEP_PREFIX: &str = "refs/provost/keep/";
 
-/// How long a name of Provost's own may be.
+/// The maximum length of Provost's own names.
 pub const MAX_NAME: usize = 200;
 
-/// The hash of a git object, in full.
+/// The full hash of a git object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Oid(String);
@@ -30,17 +30,17 @@ pub struct BranchName(String);
 #[serde(transparent)]
 pub struct KeepRef(String);
 
-/// Any ref, in full (`refs/heads/main`), as git holds it.
+/// Any ref, in full (`refs/heads/main`), as git stores it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RefName(OsString);
 
-/// A path in a repository, relative to its top; any bytes but NUL.
+/// A path in a repository, relative to its top; any bytes except NUL.
 ///
 /// It prints and serialises with control characters escaped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepoPath(OsString);
 
-/// Why a text is no such name.
+/// Why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("read {0:?} as an object hash: 40 or 64 hexadecimal digits are needed")]
@@ -50,7 +50,7 @@ pub enum Error {
 }
 
 impl Oid {
-    /// Reads a full hash.
+    /// Parses a full hash.
     pub fn new(text: &str) -> Result<Self, Error> {
         let hex = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if hex && matches!(text.len(), 40 | 64) {
@@ -66,7 +66,7 @@ impl Oid {
 }
 
 impl BranchName {
-    /// Reads a branch name that has a prefix, so that it never is one of a person's own plain names.
+    /// Parses a branch name with a prefix, so that it never equals one of a user's own plain names.
     pub fn new(name: &str) -> Result<Self, Error> {
         if !name.contains('/') {
             return Err(bad(
@@ -89,13 +89,13 @@ impl BranchName {
 }
 
 impl KeepRef {
-    /// Names the keep ref with this id.
+    /// Returns the keep ref with this id.
     pub fn new(id: &str) -> Result<Self, Error> {
         check(id)?;
         Ok(Self(format!("{KEEP_PREFIX}{id}")))
     }
 
-    /// Names the ref that keeps what the worktree on a branch had dropped.
+    /// Returns the ref that keeps the commits dropped by the worktree on a branch.
     pub(crate) fn dropped_by(branch: &BranchName) -> Self {
         Self(format!("{KEEP_PREFIX}{}-dropped", branch.0.replace('/', "-")))
     }
@@ -104,7 +104,7 @@ impl KeepRef {
         &self.0
     }
 
-    /// Returns the name that is tried when the first `count - 1` are taken.
+    /// Returns the name to try when the first `count - 1` are taken.
     pub(crate) fn numbered(&self, count: usize) -> Self {
         if count < 2 { self.clone() } else { Self(format!("{}-{count}", self.0)) }
     }
@@ -115,7 +115,7 @@ impl RefName {
         Self(name.to_owned())
     }
 
-    /// Returns the ref of a branch that git has named, such as `main`.
+    /// Returns the full ref of a branch such as `main`.
     pub fn of_branch(name: &str) -> Self {
         Self(format!("refs/heads/{name}").into())
     }
@@ -139,8 +139,8 @@ impl RepoPath {
     }
 }
 
-/// Checks a name more strictly than git does, so that it is safe everywhere:
-/// as a ref, as a file name and on a command line.
+/// Validates a name more strictly than git does, so that it is safe everywhere: as a ref, as a file
+/// name and on a command line.
 fn check(name: &str) -> Result<(), Error> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
     if name.len() > MAX_NAME {

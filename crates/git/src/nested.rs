@@ -1,8 +1,7 @@
-//! Repositories inside of a checkout that are not its submodules.
+//! Repositories inside a checkout that are not its submodules.
 //!
-//! They are looked for in the files, as a removal would go through them: git
-//! itself does not look into ignored directories, and passes over a `.git`
-//! that lies beside tracked files.
+//! They are searched for in the file system, as a removal would traverse it: git itself does not
+//! look into ignored directories, and skips a `.git` beside tracked files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,8 +13,8 @@ use crate::index::populated_submodules;
 use crate::names::RepoPath;
 use crate::repo::Repo;
 
-/// Returns the repositories below the top of a checkout, each with a trailing
-/// slash. A directory that cannot be looked into is an error.
+/// Returns the repositories below the top of a checkout, each with a trailing slash. An unreadable
+/// directory is an error.
 pub(crate) fn repositories(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     let mut found = Vec::new();
     let submodules = populated_submodules(repo)?;
@@ -36,7 +35,7 @@ pub(crate) fn repositories(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     Ok(found)
 }
 
-/// What matters of a directory's entries. Links are not followed.
+/// The relevant entries of a directory. Links are not followed.
 #[derive(Default)]
 struct Content {
     directories: Vec<PathBuf>,
@@ -62,7 +61,7 @@ impl Content {
     }
 }
 
-/// Tells whether a repository is itself under version control, as one that tests use.
+/// Whether a repository is itself under version control, such as a test fixture.
 fn is_tracked(repo: &Repo<'_>, directory: &Path) -> Result<bool, Error> {
     let mut head = OsStr::new(":(top,literal)").to_owned();
     head.push(directory.join("HEAD"));

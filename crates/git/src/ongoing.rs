@@ -1,4 +1,4 @@
-//! Operations of git that were begun and not ended.
+//! Unfinished git operations.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::command::Error;
 use crate::repo::Repo;
 
-/// An operation that somebody may want to go on with.
+/// An operation that the user may want to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ongoing {
@@ -20,7 +20,7 @@ pub enum Ongoing {
     Conflict,
 }
 
-/// What lies in the git directory as long as an operation goes on.
+/// Files in the git directory that mark an operation in progress.
 const MARKS: &[(&str, Ongoing)] = &[
     ("rebase-merge", Ongoing::Rebase),
     ("rebase-apply", Ongoing::Rebase),
@@ -30,7 +30,7 @@ const MARKS: &[(&str, Ongoing)] = &[
     ("BISECT_LOG", Ongoing::Bisect),
 ];
 
-/// Returns the operation that goes on in a checkout, if any.
+/// Returns the operation in progress in a checkout, if any.
 pub(crate) fn ongoing(repo: &Repo<'_>) -> Result<Option<Ongoing>, Error> {
     let marked =
         MARKS.iter().find(|(name, _)| repo.git_dir().join(name).symlink_metadata().is_ok());

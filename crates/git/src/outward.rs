@@ -1,8 +1,9 @@
-//! Remotes, and what a program is given that speaks with one for the user.
+//! Remotes, and the environment of a program that contacts one for the user.
 //!
-//! A push needs who the user is: a token, a key, a helper. So it must run nothing that somebody else chose, and an
-//! agent can change the configuration and the hooks of the repository that it works in. Such a program therefore gets
-//! what the user set for all repositories, and of this one only what was written down before any agent began.
+//! A push needs the user's credentials: a token, a key, a helper. So it must run nothing that
+//! another party chose, and an agent can change the configuration and hooks of its repository. Such
+//! a program therefore gets the user's global settings, and of this repository only the settings
+//! recorded before any agent started.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -14,20 +15,20 @@ use crate::landing::Error;
 use crate::names::Oid;
 use crate::project::Project;
 
-/// A remote as it was when it was looked at.
+/// A remote and its settings at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     pub name: String,
-    /// Where a push goes.
+    /// The push URL.
     pub url: String,
-    /// What the configuration says of this and of the other remotes that other programs ask for.
+    /// The settings of this and the other remotes that other programs need.
     pub settings: Vec<(String, String)>,
 }
 
-/// Settings of remotes that are kept: where they are, and which of them `gh` was told to mean.
+/// Settings of remotes that are recorded: their URLs, and the one that `gh` was configured to use.
 const KEPT: &str = r"^remote\..*\.(url|gh-resolved)$";
 
-/// Settings that no user needs for a push, and that could lead to something that an agent wrote.
+/// Settings that no user needs for a push, and that could point to files an agent wrote.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -37,7 +38,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("maintenance.auto", "false"),
 ];
 
-/// Returns the remote that a branch follows, else the usual one, else the only one.
+/// Returns the remote that a branch tracks, else the default one, else the only one.
 pub fn remote_of(
     git: &Git,
     project: &Project,
@@ -71,15 +72,16 @@ pub fn remote_of(
     Ok(Some(Remote { name, url, settings }))
 }
 
-/// Takes a setting as `git config -z` prints it; what is no text is of no use to anybody.
+/// Parses a setting as `git config -z` prints it; settings that are not UTF-8 are ignored.
 fn setting(item: &[u8]) -> Option<(String, String)> {
     let (key, value) = std::str::from_utf8(item).ok()?.split_once('\n')?;
     Some((key.to_owned(), value.to_owned()))
 }
 
-/// Returns the variables for a program that speaks with a remote for the user, in the project's checkout. With them
-/// git takes the directory `place` for all that the repository's worktrees share but the objects: no setting, hook or
-/// attribute of the repository itself is read.
+/// Returns the environment variables for a program that contacts a remote for the user, in the
+/// project's checkout. They make git use the directory `place` for everything that the repository's
+/// worktrees share except the objects: none of the repository's settings, hooks or attributes is
+/// read.
 pub fn outward(
     git: &Git,
     project: &Project,

@@ -1,11 +1,9 @@
-//! A commit in which some files are as another commit has them.
+//! A commit in which some files are replaced by those of another commit.
 //!
-//! Checks judge work by files that the work may have changed. The commit that
-//! is made here has the work's tree with those files as of the base: changed
-//! and deleted ones are restored, added ones are left out. It is made from
-//! trees alone. No file of a checkout is written, so that no link in the work
-//! leads a write elsewhere, and a check that asks git for local changes finds
-//! none.
+//! Checks judge work by files that the work may have changed. The commit built here has the work's
+//! tree with those files from the base: changed and deleted ones are restored, added ones are left
+//! out. It is built from trees alone. No file of a checkout is written, so no link in the work can
+//! redirect a write, and a check that asks git for local changes finds none.
 
 use std::ffi::OsStr;
 
@@ -34,7 +32,7 @@ pub struct Versions<'a> {
 pub struct Overlay {
     pub commit: Oid,
     pub tree: Oid,
-    /// The files that are as of the base.
+    /// The files taken from the base.
     pub files: Vec<RepoPath>,
 }
 
@@ -45,8 +43,8 @@ pub struct Diff {
     pub truncated: bool,
 }
 
-/// Returns the work with all files that match the patterns as the base has
-/// them; none if they do not differ. The same call makes the same commit.
+/// Returns the work with all files that match the patterns taken from the base; None if they do not
+/// differ. The same call yields the same commit.
 pub fn overlay(
     git: &Git,
     project: &Project,
@@ -84,9 +82,8 @@ pub fn overlay(
     Ok(Some(Overlay { commit, tree, files }))
 }
 
-/// Returns the index entry that the base has, from a raw record of a diff:
-/// `:mode mode hash hash letter`. A file that the base does not have is
-/// removed by its mode 0.
+/// Returns the base's index entry from a raw diff record: `:mode mode hash hash letter`. A file
+/// that the base does not have is removed by its mode 0.
 fn base_entry(meta: &[u8]) -> Option<String> {
     let meta = std::str::from_utf8(meta).ok()?.strip_prefix(':')?;
     let mut fields = meta.split(' ');
@@ -97,7 +94,7 @@ fn base_entry(meta: &[u8]) -> Option<String> {
     })
 }
 
-/// Returns how the files that match the patterns differ, as text to show.
+/// Returns the diff of the files that match the patterns, as text to show.
 pub fn diff_among(
     git: &Git,
     project: &Project,

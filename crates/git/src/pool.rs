@@ -1,11 +1,9 @@
-//! Clean checkouts for checks, kept in a pool so that build output can be
-//! used again.
+//! Clean checkouts for checks, kept in a pool so that build output can be reused.
 //!
-//! A slot of the pool is a detached worktree. It is disposable: whatever is
-//! wrong with it, it is removed and made anew. After every checkout it is
-//! verified that the slot holds the asked tree and nothing else, apart from
-//! the directories to keep. Files are whole even in a sparse repository, as a
-//! verdict speaks of the whole tree.
+//! A slot of the pool is a detached worktree. It is disposable: if anything is wrong with it, it is
+//! removed and created again. Every checkout is verified: the slot contains the requested tree and
+//! nothing else, apart from the directories to keep. All files are present even in a sparse
+//! repository, because a verdict applies to the whole tree.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -26,10 +24,10 @@ use crate::repo::{Place, Repo};
 use crate::submodules::{self, Source};
 use crate::worktree::Worktree;
 
-/// How many files that git takes for changed are compared byte by byte.
+/// The maximum number of files compared byte by byte that git reports as changed.
 const MAX_COMPARED: usize = 100;
 
-/// The directory whose children are slots; nothing outside is ever removed.
+/// The directory whose children are slots; nothing outside it is ever removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     root: PathBuf,
@@ -41,11 +39,11 @@ pub struct Pool {
 pub struct Checkout {
     pub path: PathBuf,
     pub tree: Oid,
-    /// Whether kept directories of an earlier checkout may be there.
+    /// Whether kept directories of an earlier checkout may exist.
     pub warm: bool,
 }
 
-/// Why there is no clean checkout.
+/// Why no clean checkout could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("use {name:?} as {what}: {why}")]
@@ -77,15 +75,14 @@ impl Error {
 }
 
 impl Pool {
-    /// Uses an existing directory, which must lie outside of every repository
-    /// it is used for.
+    /// Uses an existing directory, which must be outside every repository it is used for.
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = root.canonicalize().map_err(command::Error::file(root))?;
         Ok(Self { root, worked_in: None })
     }
 
-    /// Takes submodules from this worktree first: the work that is checked may
-    /// have brought them to commits that are nowhere else.
+    /// Takes submodules from this worktree first: the work under check may have moved them to
+    /// commits that exist nowhere else.
     #[must_use]
     pub fn for_work_in(mut self, worktree: Worktree) -> Self {
         self.worked_in = Some(worktree);
@@ -114,8 +111,8 @@ impl Pool {
     }
 }
 
-/// Makes the slot a clean, detached checkout of the commit. Directories of
-/// the names in `keep` survive at any depth where they are not tracked.
+/// Makes the slot a clean, detached checkout of the commit. Directories named in `keep` survive at
+/// any depth where they are not tracked.
 pub fn checkout_detached(
     git: &Git,
     project: &Project,
@@ -133,10 +130,10 @@ pub fn checkout_detached(
     let job = Job { git, shared, sources, path: pool.slot(slot)?, commit, tree, keep };
     if job.is_there() {
         match job.reuse() {
-            // The git that works there continues.
+            // The git process that works there continues.
             Err(error @ Error::Git(command::Error::Abandoned { .. })) => return Err(error),
             Ok(checkout) => return Ok(checkout),
-            // A slot that cannot be cleaned for whatever other reason is made anew.
+            // A slot that cannot be cleaned for any other reason is created again.
             Err(_) => {}
         }
     }
@@ -166,7 +163,7 @@ impl<'a> Job<'a> {
         if !hidden.assumed.is_empty() || !hidden.skipped.is_empty() {
             return Err(self.not_clean("index flags hide files"));
         }
-        // Moves HEAD alone, even if a check has put it on a branch.
+        // Moves only HEAD, even if a check has put it on a branch.
         repo.write(["update-ref", "--no-deref", "HEAD", self.commit.as_str()]).run()?;
         filters::refuse_tree(&repo, self.commit)?;
         repo.reset_hard()?;
@@ -192,8 +189,8 @@ impl<'a> Job<'a> {
         Ok(self.checkout(false))
     }
 
-    /// Removes whatever is in the slot, links themselves and not what they
-    /// point to, and the registration of it.
+    /// Removes everything in the slot and its registration. Links are removed themselves, not their
+    /// targets.
     fn discard(&self) -> Result<(), Error> {
         let removed = match fs::symlink_metadata(&self.path) {
             Ok(meta) if meta.is_dir() => fs::remove_dir_all(&self.path),
@@ -210,14 +207,14 @@ impl<'a> Job<'a> {
 
     fn repo(&self) -> Result<Repo<'a>, Error> {
         let git_dir = registry::git_dir_of(&self.shared, &self.path)?;
-        let git_dir =
-            git_dir.ok_or_else(|| self.not_clean("the slot is no worktree of the repository"))?;
+        let git_dir = git_dir
+            .ok_or_else(|| self.not_clean("the slot is not a worktree of the repository"))?;
         let common_dir = self.shared.git_dir();
         let place = Place { git_dir: &git_dir, common_dir, top: &self.path };
         Ok(Repo::open(self.git, place)?.with_setting("core.sparseCheckout", "false"))
     }
 
-    /// Removes what is not of the commit, apart from what is to be kept.
+    /// Removes everything that is not in the commit, apart from the directories to keep.
     fn clean(&self, repo: &Repo<'_>) -> Result<(), Error> {
         let others = ["ls-files", "--others", "--directory", "-z"].map(OsString::from);
         let others = repo.read(others.into_iter().chain(self.kept("-x"))).run()?;
@@ -229,7 +226,7 @@ impl<'a> Job<'a> {
         if cleaned.exit == Exit::Code(0) { Ok(()) } else { Err(cleaned.failure().into()) }
     }
 
-    /// Empties directories of submodules, which `git clean` passes over.
+    /// Empties directories of submodules, which `git clean` skips.
     fn empty_submodules(&self, repo: &Repo<'_>) -> Result<(), Error> {
         for link in gitlinks(repo)? {
             let directory = self.path.join(link.as_path());
@@ -261,11 +258,11 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Accepts a file that git takes for changed only if its bytes are those
-    /// of a checkout: a file whose line ends break the repository's own rules
-    /// counts as changed from the start.
+    /// Accepts a file that git reports as changed only if its bytes are those of a checkout: a file
+    /// whose line ends violate the repository's own rules counts as changed from the start.
     fn verify_changed(&self, repo: &Repo<'_>, record: &[u8], count: usize) -> Result<(), Error> {
-        let Some(path) = content_only(record).filter(|_| count < MAX_COMPARED) else {
+        let path = if count < MAX_COMPARED { content_only(record) } else { None };
+        let Some(path) = path else {
             return Err(self.not_clean(&format!("git status says {}", printable_line(record))));
         };
         let object = [b"HEAD:", path.as_bytes()].concat();
@@ -277,14 +274,14 @@ impl<'a> Job<'a> {
             Err(agent_file::Error::Io { source, .. }) => {
                 return Err(command::Error::file(&file)(source).into());
             }
-            // It differs, is longer, or is no regular file.
+            // It differs, is longer, or is not a regular file.
             Ok(_) | Err(_) => {}
         }
         Err(self.not_clean(&format!("{path} differs")))
     }
 
-    /// Returns the option with each kept name; the slash at the end makes it
-    /// match directories only, no links.
+    /// Returns the option with each kept name; the trailing slash makes it match only directories,
+    /// not links.
     fn kept(&self, option: &'static str) -> impl Iterator<Item = OsString> {
         self.keep.iter().flat_map(move |name| [option.into(), format!("{name}/").into()])
     }
@@ -298,8 +295,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Returns the path of a status record that says: a plain file, changed in
-/// nothing but its content, and not staged.
+/// Returns the path of a status record for a regular file with only its content changed and nothing
+/// staged.
 fn content_only(record: &[u8]) -> Option<RepoPath> {
     let mut fields = record.splitn(9, |byte| *byte == b' ');
     let (kind, state, submodule) = (fields.next()?, fields.next()?, fields.next()?);
@@ -310,7 +307,7 @@ fn content_only(record: &[u8]) -> Option<RepoPath> {
     (plain && same_mode).then(|| RepoPath::new(path))
 }
 
-/// Checks a name that becomes one part of a path or an ignore pattern.
+/// Validates a name that becomes one component of a path or an ignore pattern.
 fn check_part(name: &str, what: &'static str) -> Result<(), Error> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let bad = |why| Err(Error::BadName { name: printable_line(name.as_bytes()), what, why });
@@ -318,7 +315,7 @@ fn check_part(name: &str, what: &'static str) -> Result<(), Error> {
         return bad("up to 100 letters, digits and `-_.` are allowed");
     }
     if name.starts_with('-') || matches!(name, "." | ".." | ".git") {
-        return bad("it has a meaning of its own");
+        return bad("it is a reserved name");
     }
     Ok(())
 }

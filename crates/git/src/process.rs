@@ -1,8 +1,7 @@
-//! Runs one process to its end, within limits of time and output.
+//! Runs one process to its end, with limits on time and output.
 //!
-//! The process leads its own group. The group is signalled before its leader
-//! is reaped, so that its number cannot have passed to somebody else, and
-//! nothing that git started in its group outlives the call.
+//! The process leads its own group. The group is signalled before its leader is reaped, so its id
+//! cannot have been reused, and nothing that git started in its group outlives the call.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read};
@@ -19,14 +18,13 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::confine::Programs;
 
-/// How long a process may take to tidy up (its lock files) after being told
-/// to end, before it is killed.
+/// How long a process may take to clean up (its lock files) after TERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How much of the end of the standard error stream is kept.
+/// How much of the end of standard error is kept, in bytes.
 const STDERR_KEPT: usize = 64 * 1024;
 
-/// What a process may use.
+/// The resource limits of a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) time: Duration,
@@ -41,17 +39,17 @@ pub(crate) enum End {
     TooMuchOutput,
 }
 
-/// A process that is no more.
+/// A process that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) end: End,
     pub(crate) stdout: Vec<u8>,
-    /// The end of what it wrote there.
+    /// The end of its standard error.
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Runs the command until it ends or passes a limit; then its group is gone. If `programs` is given, nothing else
-/// is executed by it.
+/// Runs the command until it ends or exceeds a limit; then its group is gone. If `programs` is
+/// given, it can execute nothing else.
 pub(crate) fn run(
     mut command: Command,
     limits: Limits,
@@ -71,7 +69,7 @@ pub(crate) fn run(
     Ok(Finished { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
 }
 
-/// Why collecting output came to an end.
+/// Why collecting output ended.
 enum Stop {
     Exited,
     Deadline,
@@ -92,7 +90,7 @@ impl Running {
     fn start(start: Start, exited: PipeReader) -> io::Result<Self> {
         let (started, on_start) = mpsc::sync_channel(1);
         let watcher = thread::Builder::new().spawn(move || start.run(&started))?;
-        let broke = |_| io::Error::other("the thread that starts git broke");
+        let broke = |_| io::Error::other("the thread that starts git panicked");
         let mut child = on_start.recv().map_err(broke)??;
         let group = Pid::from_child(&child);
         let stdout = Stream::new(child.stdout.take().map(OwnedFd::from));
@@ -116,8 +114,8 @@ impl Running {
         }
     }
 
-    /// Takes what the process had written before it ended. A descendant that
-    /// left the group may hold the pipe open: it is not waited for.
+    /// Reads what the process had written before it ended. A descendant that left the group may
+    /// hold the pipe open: it is not waited for.
     fn drain(&mut self, limit: usize) -> io::Result<Stop> {
         self.signal(Signal::KILL);
         loop {
@@ -165,13 +163,15 @@ impl Running {
         }
         self.signal(Signal::KILL);
         if let Some(watcher) = self.watcher.take() {
-            watcher.join().map_err(|_| io::Error::other("the thread that waits for git broke"))?;
+            watcher
+                .join()
+                .map_err(|_| io::Error::other("the thread that waits for git panicked"))?;
         }
         self.child.wait()
     }
 
     fn signal(&self, signal: Signal) {
-        // The only failure is that nobody is left to be signalled.
+        // This can only fail because no process is left to signal.
         kill_process_group(self.group, signal).ok();
     }
 }
@@ -218,7 +218,8 @@ impl Stream {
     }
 }
 
-/// A process to start, in a thread of its own: a limit on programs holds for the thread and what it starts.
+/// A process to start in its own thread: a limit on programs applies to the thread and what it
+/// starts.
 struct Start {
     command: Command,
     programs: Option<Programs>,
@@ -226,12 +227,12 @@ struct Start {
 }
 
 impl Start {
-    /// Starts the process, reports that and watches for its end.
+    /// Starts the process, reports it and waits for its end.
     fn run(mut self, started: &SyncSender<io::Result<Child>>) {
         let confined = self.programs.as_ref().map_or(Ok(()), Programs::confine_thread);
         let child = confined.and_then(|()| self.command.spawn());
         let pid = child.as_ref().ok().map(Pid::from_child);
-        // Pipes that the command brought along are the child's alone.
+        // The command's pipes must belong to the child alone.
         drop(self.command);
         if started.send(child).is_ok()
             && let Some(pid) = pid

@@ -1,4 +1,4 @@
-//! The user's repository: where it is and what state it is in.
+//! The user's repository: its location and state.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,17 +10,17 @@ use crate::inspect;
 use crate::names::Oid;
 use crate::repo::{Place, Repo};
 
-/// What is asked of every place: whether there are files, and then paths.
+/// The query for every location: whether there are files, followed by paths.
 const KIND: [&str; 4] =
     ["rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--path-format=absolute"];
 const TOP: &str = "--show-toplevel";
 const GIT_DIR: &str = "--absolute-git-dir";
 const COMMON_DIR: &str = "--git-common-dir";
 
-/// A git repository with files, found from a directory inside it.
+/// A non-bare git repository, found from a directory inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// The top of the checkout that the directory lies in.
+    /// The top of the checkout that contains the directory.
     pub top: PathBuf,
     /// The git directory of that checkout.
     pub git_dir: PathBuf,
@@ -28,7 +28,7 @@ pub struct Project {
     pub common_dir: PathBuf,
 }
 
-/// Why a directory gives no project to work on.
+/// Why a directory is not a usable project.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("find a git repository at {}", printable_line(.0.as_os_str().as_bytes()))]
@@ -48,23 +48,23 @@ pub enum Error {
 }
 
 impl Project {
-    /// Finds the project that a directory lies in.
+    /// Finds the project that contains a directory.
     pub fn find(git: &Git, cwd: &Path) -> Result<Self, Error> {
         let [top, git_dir, common_dir] = places(git, &real(cwd)?)?;
         Ok(Self { top, git_dir, common_dir })
     }
 
-    /// Finds the top of the checkout that a directory lies in, and looks at nothing else of it.
+    /// Finds only the top of the checkout that contains a directory.
     pub fn top_of(git: &Git, cwd: &Path) -> Result<PathBuf, Error> {
         ask(git, &real(cwd)?, &[TOP]).map(|top| path(&top))
     }
 
-    /// Tells whether the checkout is a linked worktree of another one.
+    /// Whether the checkout is a linked worktree of another one.
     pub fn is_linked(&self) -> bool {
         self.git_dir != self.common_dir
     }
 
-    /// Returns the commit that is checked out, or an error if there is none yet.
+    /// Returns the checked-out commit, or an error if there is none yet.
     pub fn commit(&self, git: &Git) -> Result<Oid, Error> {
         let head = inspect::head(git, self)?;
         head.commit().cloned().ok_or_else(|| Error::NoCommits(self.top.clone()))
@@ -78,7 +78,7 @@ impl Project {
         )
     }
 
-    /// Opens what all worktrees share; no checkout is in reach.
+    /// Opens the part that all worktrees share; no checkout is accessible.
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
@@ -120,8 +120,8 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Asks for all paths at once. One that holds a line feed makes more lines than paths: then each is asked
-/// for alone.
+/// Queries all paths at once. A path that contains a line feed yields more lines than paths: then
+/// each is queried alone.
 fn places(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
     let told = ask(git, cwd, &[TOP, GIT_DIR, COMMON_DIR])?;
     let lines: Vec<&[u8]> = told.split(|byte| *byte == b'\n').collect();
@@ -132,12 +132,12 @@ fn places(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
     Ok([alone(TOP)?, alone(GIT_DIR)?, alone(COMMON_DIR)?])
 }
 
-/// Asks before anything is known of the place, so git has to discover it. Gives the answers without the last
-/// line feed.
+/// Queries git before the location is known, so git must discover it. Returns the answers without
+/// the last line feed.
 fn ask(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
     let args = KIND.iter().chain(what).map(OsStr::new);
     let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").ask()?;
-    // Where there are no files git says so and then fails on the paths.
+    // In a bare repository git prints that first and then fails on the paths.
     let told = answer.stdout.as_slice();
     if told.starts_with(b"true\nfalse\n") {
         return Err(Error::Bare(cwd.to_owned()));

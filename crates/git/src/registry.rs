@@ -1,4 +1,4 @@
-//! The worktrees that a repository knows of.
+//! The worktrees registered in a repository.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,14 +24,14 @@ pub(crate) struct Entry {
     pub(crate) lock: Option<String>,
 }
 
-/// Makes the directory of registrations, which git does not make where a link leads to it.
+/// Creates the directory of registrations, which git does not create behind a link.
 pub(crate) fn make_room(shared: &Repo<'_>) -> Result<(), Error> {
     let all = shared.git_dir().join("worktrees");
     fs::create_dir_all(&all).map_err(Error::file(&all))
 }
 
-/// Lets the `.git` file of a new worktree name its git directory in the repository: git wrote the path by which it got
-/// there, which leads through a directory of Provost's own.
+/// Makes the `.git` file of a new worktree point to its git directory in the repository. Git wrote
+/// the path it used, which leads through a directory of Provost's own.
 pub(crate) fn link(worktree: &Repo<'_>) -> Result<(), Error> {
     let (file, new) = (worktree.top().join(".git"), worktree.top().join(".git.new"));
     let text = [b"gitdir: ", worktree.git_dir().as_os_str().as_bytes(), b"\n"].concat();
@@ -51,7 +51,8 @@ pub(crate) fn entries(shared: &Repo<'_>) -> Result<Vec<Entry>, Error> {
             entries.last_mut().ok_or_else(|| answer.unexpected())?.add(line);
         }
     }
-    // Git derives the place of the main one from the directory that it took for the shared one.
+    // Git derives the location of the main one from the directory that it was given as the shared
+    // one.
     if let Some(main) = entries.first_mut() {
         main.path = main_top(shared.git_dir());
     }
@@ -65,8 +66,8 @@ pub(crate) fn entry_at(shared: &Repo<'_>, path: &Path) -> Result<Option<Entry>, 
 
 /// Returns the git directory that the repository keeps for a worktree.
 ///
-/// It is looked up in the repository, not in the worktree: what lies in the
-/// worktree is the agent's to write.
+/// It is looked up in the repository, not in the worktree, because an agent can write everything in
+/// the worktree.
 pub(crate) fn git_dir_of(shared: &Repo<'_>, path: &Path) -> Result<Option<PathBuf>, Error> {
     let all = shared.git_dir().join("worktrees");
     let listed = match fs::read_dir(&all) {
@@ -85,7 +86,7 @@ pub(crate) fn git_dir_of(shared: &Repo<'_>, path: &Path) -> Result<Option<PathBu
     Ok(None)
 }
 
-/// Forgets a worktree whose directory does not exist.
+/// Unregisters a worktree whose directory does not exist.
 pub(crate) fn forget(shared: &Repo<'_>, path: &Path) -> Result<(), Error> {
     let args = ["worktree", "remove", "--force", "--force", "--"].map(OsStr::new);
     shared.write(args.into_iter().chain([path.as_os_str()])).run()?;
@@ -100,8 +101,8 @@ fn main_top(shared: &Path) -> PathBuf {
     }
 }
 
-/// Tells whether the text of a `gitdir` file (absolute, or relative to where
-/// it lies) names the `.git` file of the worktree at `path`.
+/// Whether the text of a `gitdir` file (absolute, or relative to its location) names the `.git`
+/// file of the worktree at `path`.
 fn points_to(text: &[u8], own: &Path, path: &Path) -> bool {
     let target = own.join(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(text)));
     let Some(directory) = target.parent() else { return false };

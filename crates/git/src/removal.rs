@@ -1,7 +1,7 @@
-//! Removal of a worktree, refused while it would lose anything.
+//! Removes a worktree, unless that would lose anything.
 //!
-//! There is no way to force it: whoever wants to lose work can do so with git.
-//! Commits that only the worktree's own log remembers are kept by a ref first.
+//! There is no force option: a user who wants to discard work can use git. Commits that only the
+//! worktree's own log refers to are kept by a ref first.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -25,10 +25,10 @@ use crate::repo::Repo;
 use crate::submodules::MAX_DEPTH;
 use crate::worktree::{LOCK_REASON, Replaced, Worktree};
 
-/// How many paths a risk names; it counts the others.
+/// The maximum number of paths that a risk names; it counts the others.
 pub const MAX_NAMED: usize = 20;
 
-/// What is to become of the worktree's branch.
+/// The fate of the worktree's branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchFate {
     Keep,
@@ -36,25 +36,24 @@ pub enum BranchFate {
     Delete,
 }
 
-/// What the removal of a worktree would mean.
+/// The consequences of removing a worktree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Removal {
-    /// What would be lost; empty if the worktree may go.
+    /// Everything that would be lost; empty if the worktree may be removed.
     pub risks: Vec<Risk>,
-    /// Ignored files that go with it; a directory that is ignored as a whole
-    /// counts once.
+    /// Ignored files that are deleted with it; a directory that is ignored as a whole counts once.
     pub ignored_files: usize,
-    /// Commits that only the worktree's own log remembers; a ref will keep them.
+    /// Commits that only the worktree's own log refers to; a ref will keep them.
     pub dropped_commits: u64,
 }
 
-/// Something that would be lost.
+/// A possible loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Risk {
-    /// Tracked files with changes that are in no commit.
+    /// Tracked files with uncommitted changes.
     UncommittedChanges { paths: Paths },
-    /// Files that git does not know and does not ignore.
+    /// Untracked files that are not ignored.
     UntrackedFiles { paths: Paths },
     /// Repositories inside the worktree that are not submodules.
     EmbeddedRepositories { paths: Paths },
@@ -62,36 +61,36 @@ pub enum Risk {
     UnreachableCommits { count: u64, tip: Oid },
     /// Stash entries that were made on the worktree's branch.
     Stashes { count: usize },
-    /// An operation that was begun and not ended.
+    /// An unfinished operation.
     Ongoing { operation: Ongoing },
     /// A lock that Provost did not set.
     LockedByOther { reason: String },
     /// A submodule with changes or commits of its own.
     Submodule { path: RepoPath, why: String },
-    /// What lies in its place is not, or not only, the worktree: git would not
-    /// remove it, and nobody could say what it holds.
+    /// The worktree was replaced by something else: git would not remove it, and its content is
+    /// unknown.
     Replaced { by: Replaced },
     /// Another worktree has the branch that would be deleted.
     BranchInUse { by: PathBuf },
 }
 
-/// Some paths, the first of them named.
+/// A number of paths, the first of them named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Paths {
     pub named: Vec<RepoPath>,
     pub count: usize,
 }
 
-/// What a removal did.
+/// The result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Removed {
-    /// False if there was no worktree any more.
+    /// False if the worktree was already gone.
     pub worktree: bool,
     /// The branch that was deleted.
     pub branch: Option<BranchName>,
-    /// Ignored files that went with it.
+    /// Ignored files that were deleted with it.
     pub ignored_files: usize,
-    /// The ref that now keeps what the worktree's log alone had remembered.
+    /// The ref that now keeps the commits only the worktree's log referred to.
     pub kept: Option<KeepRef>,
 }
 
@@ -137,8 +136,8 @@ impl Removal {
     }
 }
 
-/// Removes the worktree, and its branch if so asked, unless something would
-/// be lost. One that is gone already is no error.
+/// Removes the worktree, and its branch if requested, unless something would be lost. A worktree
+/// that is already gone is not an error.
 pub fn remove_worktree(git: &Git, worktree: &Worktree, fate: BranchFate) -> Result<Removed, Error> {
     let shared = worktree.shared(git)?;
     let tip = shared.ref_commit(&worktree.branch.full())?;
@@ -160,7 +159,7 @@ pub fn remove_worktree(git: &Git, worktree: &Worktree, fate: BranchFate) -> Resu
     Ok(Removed { worktree: entry.is_some(), branch, ignored_files, kept })
 }
 
-/// The questions that concern refs, which all worktrees share.
+/// The checks of refs, which all worktrees share.
 struct Survey<'a> {
     shared: &'a Repo<'a>,
     worktree: &'a Worktree,
@@ -179,8 +178,8 @@ impl Survey<'_> {
         Ok(risks)
     }
 
-    /// Counts what only the worktree (and its branch, if that goes too) holds.
-    /// Asked outside of the worktree, so that refs of its own do not count.
+    /// Counts the commits that only the worktree (and its branch, if that is deleted too) holds.
+    /// Runs outside the worktree, so that its own refs do not count.
     fn unreachable(&self, tips: &[Oid]) -> Result<Option<Risk>, Error> {
         let Some(tip) = tips.first() else { return Ok(None) };
         let exclude = format!("--exclude={}", self.worktree.branch.full());
@@ -205,8 +204,8 @@ impl Survey<'_> {
         Ok(user.map(|entry| Risk::BranchInUse { by: entry.path }))
     }
 
-    /// Counts stash entries by what `git stash` writes: `WIP on BRANCH: …` or
-    /// `On BRANCH: …`. Those of other branches are none of our business.
+    /// Counts stash entries by the message that `git stash` writes: `WIP on BRANCH: …` or `On
+    /// BRANCH: …`. Those of other branches do not matter.
     fn stashes(&self) -> Result<Option<Risk>, Error> {
         if self.shared.ref_commit("refs/stash")?.is_none() {
             return Ok(None);
@@ -226,7 +225,7 @@ fn foreign_lock(entry: &Entry) -> Option<Risk> {
     Some(Risk::LockedByOther { reason: printable_line(reason.as_bytes()) })
 }
 
-/// Finds what lies in the files of one checkout.
+/// Finds the risks in the files of one checkout.
 fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
     let mut risks: Vec<Risk> =
         ongoing(repo)?.map(|operation| Risk::Ongoing { operation }).into_iter().collect();
@@ -240,7 +239,7 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
         };
         let path = &item[3..];
         match (state, path.ends_with(b"/")) {
-            // A repository, which is found below.
+            // A repository, which is handled below.
             (b"??", true) => {}
             (b"??", false) => untracked.add(path),
             _ => changed.add(path),
@@ -254,9 +253,8 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
     Ok(risks)
 }
 
-/// Looks into each populated submodule as into a repository of its own: its
-/// git directory goes with the worktree. One that is nested deeper than
-/// [`MAX_DEPTH`] is a risk.
+/// Inspects each populated submodule as a separate repository: its git directory is deleted with
+/// the worktree. One nested deeper than [`MAX_DEPTH`] is a risk.
 fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<Risk>, Error> {
     let mut risks = Vec::new();
     for path in populated_submodules(repo)? {
@@ -292,8 +290,9 @@ fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {
     Ok(repo.read(args).run()?.items().count())
 }
 
-/// Removes the files, then the registration. Git itself would not: it compares the `.git` file with the directory
-/// that it was given, which is Provost's own. Cut off in between, the worktree is still registered and locked.
+/// Removes the files, then the registration. Git itself would refuse: it compares the `.git` file
+/// with the given directory, which is Provost's own. If interrupted in between, the worktree is
+/// still registered and locked.
 fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Result<(), Error> {
     if worktree.path.symlink_metadata().is_ok() {
         // An agent may have written something since the survey.
@@ -311,7 +310,7 @@ fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Resul
     }
 }
 
-/// Deletes the branch if it is still where it was when it was found safe.
+/// Deletes the branch if it has not moved since it was found safe.
 fn delete_branch(shared: &Repo<'_>, branch: &BranchName, tip: &Oid) -> Result<BranchName, Error> {
     shared.write(["update-ref", "-d", &branch.full(), tip.as_str()]).run()?;
     Ok(branch.clone())

@@ -1,8 +1,8 @@
-//! A repository at a known place, used through a git directory of Provost's own.
+//! A repository at a known location, used through a git directory of Provost's own.
 //!
-//! Both the git directory and the top of the files are given to git, never
-//! discovered: if an agent deletes or rewrites the `.git` file of its
-//! worktree, a discovering git would go on in a repository further up.
+//! Both the git directory and the top of the files are passed to git, never discovered. If an agent
+//! deletes or rewrites the `.git` file of its worktree, discovery would find a repository further
+//! up.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,10 +21,10 @@ use crate::names::{Oid, RefName};
 use crate::process::now;
 use crate::settings::Settings;
 
-/// How often it is looked whether a lock is free.
+/// How often to check whether a lock is free.
 const LOCK_LOOK: Duration = Duration::from_millis(20);
 
-/// How often a reset that was cut off is made again.
+/// How often an interrupted reset is repeated.
 const RESETS: usize = 3;
 
 /// The handle through which everything else in this crate talks to git.
@@ -43,7 +43,7 @@ pub(crate) struct Repo<'a> {
     index: Option<PathBuf>,
 }
 
-/// Where a repository is.
+/// The location of a repository.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'p> {
     pub(crate) git_dir: &'p Path,
@@ -53,7 +53,8 @@ pub(crate) struct Place<'p> {
 }
 
 impl<'a> Repo<'a> {
-    /// Opens the repository: reads its settings as data, and makes what stands in for its shared git directory.
+    /// Opens the repository: reads its settings as data, and creates the stand-in for its shared
+    /// git directory.
     pub(crate) fn open(git: &'a Git, place: Place<'_>) -> Result<Self, Error> {
         let configured = settings_of(git, place)?;
         let stand_in = git.stand_ins().of(git.scratch(), place.common_dir, &configured.format)?;
@@ -99,7 +100,7 @@ impl<'a> Repo<'a> {
         Self { index: Some(index.to_owned()), ..self.clone() }
     }
 
-    /// Uses one more setting.
+    /// Adds a setting.
     pub(crate) fn with_setting(mut self, key: &str, value: &str) -> Self {
         self.settings.push((key.into(), value.into()));
         self
@@ -117,12 +118,12 @@ impl<'a> Repo<'a> {
         &self.top
     }
 
-    /// Returns what was found in the configuration.
+    /// Returns the settings found in the configuration.
     pub(crate) fn configured(&self) -> &Settings {
         &self.configured
     }
 
-    /// Prepares a call that only reads: it takes no lock and refreshes nothing.
+    /// Prepares a read-only call: it takes no lock and refreshes nothing.
     pub(crate) fn read<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
         self.write(args).variable("GIT_OPTIONAL_LOCKS", "0")
     }
@@ -135,7 +136,7 @@ impl<'a> Repo<'a> {
         self.read(args).filters(&self.filters)
     }
 
-    /// Prepares a call that writes files, or takes them into the index.
+    /// Prepares a call that writes files, or adds them to the index.
     pub(crate) fn write_files<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -143,8 +144,8 @@ impl<'a> Repo<'a> {
         self.write(args).filters(&self.filters)
     }
 
-    /// Makes a call that writes the files of the checkout, and may take long. It runs apart from this process if git
-    /// was given something for that.
+    /// Runs a call that writes the files of the checkout, and may take long. It runs outside this
+    /// process if git has a runner for that.
     pub(crate) fn change_files<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -154,14 +155,14 @@ impl<'a> Repo<'a> {
         let stand_in = StandIn::of_long_call(self.git.scratch(), &self.common_dir, format)?;
         let answer = self.write_with(&stand_in, args).filters(&self.filters).ask_apart(calls);
         if !matches!(answer, Err(Error::Abandoned { .. })) {
-            // One that stays is removed by the next sweep.
+            // If this fails, the next sweep removes it.
             fs::remove_dir_all(&stand_in).ok();
         }
         answer
     }
 
-    /// Makes a call that needs the index of the checkout, and waits while another program has it locked. The lock of
-    /// another program is never removed.
+    /// Runs a call that needs the index of the checkout, and waits while another program has it
+    /// locked. Another program's lock is never removed.
     pub(crate) fn when_unlocked(
         &self,
         call: impl Fn(&Self) -> Result<Answer, Error>,
@@ -180,7 +181,7 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Makes the files of a worktree of Provost's own those of its HEAD. Nothing else may work there.
+    /// Resets the files of Provost's own worktree to its HEAD. Nothing else may work there.
     pub(crate) fn reset_hard(&self) -> Result<(), Error> {
         if self.git.long_calls().is_some_and(|calls| calls.was_cut_off()) {
             self.remove_locks()?;
@@ -197,9 +198,10 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Removes the locks that a killed git left in a worktree of Provost's own. Nothing else may work there.
+    /// Removes the locks that a killed git left in Provost's own worktree. Nothing else may work
+    /// there.
     pub(crate) fn remove_locks(&self) -> Result<(), Error> {
-        // Those of the files that a reset or a move of the checkout writes.
+        // The locks of the files that a reset or a move of the checkout writes.
         for name in ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"] {
             let lock = self.git_dir.join(name);
             match fs::remove_file(&lock) {
@@ -212,12 +214,13 @@ impl<'a> Repo<'a> {
         Ok(())
     }
 
-    /// Prepares a call that changes something. Git reads no configuration file but that of Provost's own directory.
+    /// Prepares a call that changes something. Git reads only the configuration file in Provost's
+    /// own directory.
     pub(crate) fn write<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
         self.write_with(self.stand_in.path(), args)
     }
 
-    /// Prepares a call for which this directory stands in for what the worktrees share.
+    /// Prepares a call with this stand-in for the directory that the worktrees share.
     fn write_with<A: AsRef<OsStr>>(
         &self,
         stand_in: &Path,
@@ -236,8 +239,8 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Prepares a call that reads the configuration itself. Only for `git config` and `git remote`, which start
-    /// nothing when they read.
+    /// Prepares a call that reads the configuration itself. Only for `git config` and `git remote`,
+    /// which start nothing when they read.
     pub(crate) fn configuration<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -246,8 +249,8 @@ impl<'a> Repo<'a> {
         configuration(self.git, place, args)
     }
 
-    /// Refuses files (NUL-separated) that need a filter which the operator does not trust. Attributes are those of
-    /// the tree, or of the checkout if none is given.
+    /// Refuses files (NUL-separated) that need a filter that the operator does not trust.
+    /// Attributes come from the tree, or from the checkout if none is given.
     pub(crate) fn refuse_filtered(&self, files: Vec<u8>, tree: Option<&Oid>) -> Result<(), Error> {
         filters::refuse(self, files, tree)
     }
@@ -257,7 +260,7 @@ impl<'a> Repo<'a> {
         self.common_dir.join("objects")
     }
 
-    /// Returns the object that an expression names, if there is one.
+    /// Returns the object of an expression, if it exists.
     pub(crate) fn resolve(&self, expression: impl AsRef<OsStr>) -> Result<Option<Oid>, Error> {
         let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsStr::new);
         let answer = self.read(verify.into_iter().chain([expression.as_ref()])).ask()?;
@@ -268,12 +271,12 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Returns the commit of a ref that exists.
+    /// Returns the commit of a ref, if the ref exists.
     pub(crate) fn ref_commit(&self, name: &str) -> Result<Option<Oid>, Error> {
         self.resolve(format!("{name}^{{commit}}"))
     }
 
-    /// Returns the ref that HEAD stands for, unless it is detached.
+    /// Returns the ref that HEAD points to, unless it is detached.
     pub(crate) fn head_ref(&self) -> Result<Option<RefName>, Error> {
         let answer = self.read(["symbolic-ref", "--quiet", "HEAD"]).ask()?;
         match answer.exit {
@@ -284,7 +287,7 @@ impl<'a> Repo<'a> {
     }
 }
 
-/// Waits until a file is gone; false if it is still there at the end of the time.
+/// Waits until a file is gone. Returns false if it still exists when the time is over.
 fn is_gone_by(path: &Path, until: Instant) -> bool {
     while path.symlink_metadata().is_ok() {
         if now() >= until {
@@ -296,7 +299,7 @@ fn is_gone_by(path: &Path, until: Instant) -> bool {
     now() < until
 }
 
-/// Asks git for all settings, or remembers what it said.
+/// Reads all settings with git, or from the cache.
 fn settings_of(git: &Git, place: Place<'_>) -> Result<Settings, Error> {
     let files = Files::of(place.git_dir, git.home());
     let known = files.as_ref().and_then(|files| git.known().get(place.git_dir, files));
@@ -326,7 +329,7 @@ fn configuration<'a, A: AsRef<OsStr>>(
         .variable("GIT_OPTIONAL_LOCKS", "0")
 }
 
-/// Returns the hash that git printed.
+/// Parses the hash that git printed.
 pub(crate) fn answer_oid(answer: &Answer) -> Result<Oid, Error> {
     let text = answer.line().to_str().ok_or_else(|| answer.unexpected())?;
     Oid::new(text).map_err(|_| answer.unexpected())

@@ -1,8 +1,9 @@
 //! The settings of a repository and its user, read as data.
 //!
-//! Git that works on files never reads a configuration file of the repository or the user. Provost asks git for all
-//! settings once (`git config --list` starts nothing), takes those from a short list that change what files or refs
-//! look like, and gives them to each call. None of them names a program.
+//! Git that works on files never reads a configuration file of the repository or the user. Provost
+//! lists all settings once with git (`git config --list` starts nothing). It takes those from a
+//! short list that affect how files or refs look, and passes them to each call. None of them names
+//! a program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -11,10 +12,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use crate::apart::Format;
 use crate::guard::Setting;
 
-/// How many filter drivers a configuration may name.
+/// The maximum number of filter drivers in a configuration.
 pub(crate) const MAX_FILTERS: usize = 500;
 
-/// Settings that are taken over, in lower case as git prints them.
+/// Settings that are adopted, in lower case as git prints them.
 pub(crate) const TAKEN: &[&str] = &[
     "core.attributesfile",
     "core.autocrlf",
@@ -37,7 +38,7 @@ pub(crate) const TAKEN: &[&str] = &[
     "index.sparse",
 ];
 
-/// Settings of remotes that are taken over: with them, objects of a partial clone may be missing.
+/// Settings of remotes that are adopted: with them, objects of a partial clone may be missing.
 const TAKEN_OF_REMOTES: &[&str] = &[".promisor", ".partialclonefilter"];
 
 /// Settings of a worktree's own file that a new worktree gets too.
@@ -46,23 +47,23 @@ const SPARSE: &[&str] = &["core.sparsecheckout", "core.sparsecheckoutcone", "ind
 /// The settings of a filter driver.
 const DRIVER: &[&str] = &["clean", "smudge", "process", "required"];
 
-/// What is taken from the configuration of a repository and its user.
+/// The settings adopted from the configuration of a repository and its user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) format: Format,
-    /// In the order of their files, so that the last one of a name holds.
+    /// In the order of their files, so that the last one of a name wins.
     pub(crate) taken: Vec<Setting>,
-    /// Those of a sparse checkout that the worktree's own file has.
+    /// The sparse-checkout settings in the worktree's own file.
     pub(crate) sparse: Vec<Setting>,
     pub(crate) filters: Filters,
 }
 
-/// The filter drivers that are configured.
+/// The configured filter drivers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Filters {
-    /// Those of the user's own configuration or the system's, with their settings.
+    /// The drivers of the user's own configuration or the system's, with their settings.
     of_user: BTreeMap<OsString, Vec<Setting>>,
-    /// All that have a command.
+    /// All drivers that have a command.
     all: BTreeSet<OsString>,
 }
 
@@ -73,23 +74,23 @@ pub enum Error {
     TooManyFilters,
     #[error("use a repository with extensions.{key} = {value:?}: not supported")]
     UnknownFormat { key: &'static str, value: String },
-    #[error("understand the list of settings: no key after {scope:?}")]
+    #[error("parse the list of settings: no key after {scope:?}")]
     NoKey { scope: String },
 }
 
-/// Where a setting comes from.
+/// The origin of a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// The user's own configuration, or the system's.
     User,
     Repository,
     Worktree,
-    /// Given with the call.
+    /// Passed with the call.
     Call,
 }
 
 impl Settings {
-    /// Reads what `git config --list -z --show-scope` prints.
+    /// Parses the output of `git config --list -z --show-scope`.
     pub(crate) fn parse(listed: &[u8]) -> Result<Self, Error> {
         let mut settings = Self::default();
         let mut items = listed.split(|byte| *byte == 0);
@@ -160,7 +161,7 @@ impl Filters {
         self.all.is_empty()
     }
 
-    /// Returns the settings of the drivers that are trusted, from the user's own configuration.
+    /// Returns the settings of the trusted drivers, from the user's own configuration.
     pub(crate) fn trusted(&self, trusted: &BTreeSet<OsString>) -> Vec<Setting> {
         let own = self.of_user.iter().filter(|(name, _)| trusted.contains(*name));
         own.flat_map(|(_, settings)| settings.iter().cloned()).collect()
@@ -187,7 +188,7 @@ fn is_taken(key: &[u8]) -> bool {
     TAKEN.iter().any(|name| name.as_bytes() == key) || TAKEN_OF_REMOTES.iter().any(of_remote)
 }
 
-/// Returns the value if it is among those that are supported; the first is the default.
+/// Returns the value if it is supported; the first one is the default.
 fn known(
     key: &'static str,
     value: &[u8],

@@ -1,11 +1,10 @@
-//! Commits of what lies in a checkout, made without losing or moving anything.
+//! Commits of a checkout's files, made without losing or moving anything.
 //!
-//! In a worktree of Provost's own the commit goes onto HEAD, and if the agent
-//! has left its branch, a keep ref holds it too and the branch is brought up to
-//! it where that loses nothing. While the agent is in the
-//! middle of a merge or the like, and always in a user's own checkout, the
-//! commit is made beside: only a keep ref comes to be, and HEAD, branch,
-//! index and files stay as they are.
+//! In Provost's own worktree the commit goes onto HEAD. If the agent has left its branch, a keep
+//! ref holds the commit too, and the branch is advanced to it where that loses nothing. While the
+//! agent is in the middle of a merge or the like, and always in a user's own checkout, the commit
+//! is made beside HEAD: only a keep ref is created, and HEAD, branch, index and files stay as they
+//! are.
 
 use std::ffi::OsStr;
 
@@ -24,10 +23,10 @@ use crate::registry;
 use crate::repo::{Repo, answer_oid};
 use crate::worktree::{MAX_POINTER, Replaced, Worktree};
 
-/// How often a snapshot starts again because HEAD moved meanwhile.
+/// How often a snapshot is retried because HEAD moved meanwhile.
 const MAX_TRIES: usize = 3;
 
-/// What a commit says.
+/// A commit message.
 #[derive(Debug, Clone, Default)]
 pub struct Message {
     pub text: String,
@@ -35,7 +34,7 @@ pub struct Message {
     pub trailers: Vec<(String, String)>,
 }
 
-/// What lies in a checkout, as a commit.
+/// A checkout's files as a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
     pub commit: Oid,
@@ -45,17 +44,16 @@ pub struct Snapshot {
     /// Whether there was anything to commit; if not, `commit` is HEAD.
     pub changed: bool,
     pub place: Place,
-    /// The ref to find the commit at, if the worktree's own branch does not show it.
+    /// The ref of the commit, if the worktree's own branch does not contain it.
     pub strayed: Option<KeepRef>,
-    /// What lies in the checkout and is not in the commit: repositories that
-    /// are no submodules, and submodules with changes that they have not committed.
+    /// Files in the checkout that are not in the commit: repositories that are not submodules, and
+    /// submodules with uncommitted changes.
     pub left_out: Vec<RepoPath>,
-    /// Why the worktree's index does not show the commit yet. It says nothing
-    /// about the commit, which is complete.
+    /// Why the worktree's index does not show the commit yet. The commit itself is complete.
     pub stale_index: Option<String>,
 }
 
-/// Where the commit of a snapshot can be found.
+/// Where the commit of a snapshot is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {
@@ -65,16 +63,16 @@ pub enum Place {
     OtherBranch { name: RefName, kept: KeepRef },
     /// On a HEAD without a branch.
     Detached { kept: KeepRef },
-    /// Nowhere but at the keep ref.
+    /// Only at the keep ref.
     Beside { kept: KeepRef, ongoing: Option<Ongoing> },
 }
 
-/// Why there is no snapshot.
+/// Why no snapshot was made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("commit what is in the worktree: its HEAD moved {MAX_TRIES} times meanwhile")]
+    #[error("commit the worktree's files: its HEAD moved {MAX_TRIES} times meanwhile")]
     Moving,
-    #[error("commit what is in the worktree: {0}")]
+    #[error("commit the worktree's files: {0}")]
     Replaced(Replaced),
     #[error(transparent)]
     Keep(#[from] keep::Error),
@@ -84,15 +82,15 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// Commits everything in a worktree of Provost's own that is not ignored.
+/// Commits everything in Provost's own worktree that is not ignored.
 pub fn snapshot_worktree(
     git: &Git,
     worktree: &Worktree,
     message: &Message,
     keep: &KeepRef,
 ) -> Result<Snapshot, Error> {
-    // Through a link, files of somebody else's would be committed. A `.git` that
-    // is gone or another one misleads nobody: the project knows the right one.
+    // Through a link, foreign files would be committed. A missing or different `.git` does no harm:
+    // the project knows the right one.
     if let Some(by @ Replaced::Top) = worktree.replaced()? {
         return Err(Error::Replaced(by));
     }
@@ -116,9 +114,9 @@ pub fn snapshot_worktree(
     Err(Error::Moving)
 }
 
-/// Commits everything in a user's checkout that is not ignored, beside HEAD;
-/// nothing of the user's is touched. Files that flags of the index hide, as
-/// in a sparse checkout, are recorded as the index has them.
+/// Commits everything in a user's checkout that is not ignored, beside HEAD; none of the user's
+/// files or refs is touched. Files that index flags hide, as in a sparse checkout, are recorded as
+/// the index has them.
 pub fn snapshot_loose(
     git: &Git,
     project: &Project,
@@ -150,7 +148,7 @@ impl Beside<'_> {
         Ok(taken.into_snapshot(staged, place, None))
     }
 
-    /// Returns the commit of the same call made before, if it still tells the truth.
+    /// Returns the commit of an earlier identical call, if it is still valid.
     fn made_before(
         &self,
         head: &Head,
@@ -164,7 +162,7 @@ impl Beside<'_> {
         Ok((same && staged.changed).then_some(Taken { commit, parent }))
     }
 
-    /// Returns the commits that a merge was bringing in, so that they are kept.
+    /// Returns the commits that a merge in progress was merging, so that they are kept.
     fn merged(&self) -> Result<Vec<Oid>, Error> {
         if self.ongoing != Some(Ongoing::Merge) {
             return Ok(Vec::new());
@@ -195,7 +193,7 @@ impl Staged {
         Ok(Self { changed: before.as_ref() != Some(&tree), tree, left_out })
     }
 
-    /// Makes the commit, or returns the one that has the tree already.
+    /// Creates the commit, or returns an existing one with the same tree.
     fn commit(
         &self,
         repo: &Repo<'_>,
@@ -229,7 +227,7 @@ impl Taken {
     }
 }
 
-/// Commits onto HEAD; `None` if HEAD is no longer what it was.
+/// Commits onto HEAD; `None` if HEAD has moved.
 fn commit_on_head(
     repo: &Repo<'_>,
     head: &Head,
@@ -269,8 +267,8 @@ fn place_of(
     }
 }
 
-/// Returns where the commit is kept if the worktree's own branch does not show
-/// it, after an attempt to bring the branch up to it.
+/// Returns the ref that keeps the commit if the worktree's own branch does not contain it, after
+/// trying to advance the branch to it.
 fn strayed(
     git: &Git,
     worktree: &Worktree,
@@ -280,7 +278,7 @@ fn strayed(
     let (kept, going_on) = match place {
         Place::Branch => return Ok(None),
         Place::OtherBranch { kept, .. } | Place::Detached { kept } => (kept, false),
-        // What goes on may be about the branch: it is not moved meanwhile.
+        // The operation in progress may concern the branch, so the branch is not moved meanwhile.
         Place::Beside { kept, .. } => (kept, true),
     };
     let shared = worktree.shared(git)?;
@@ -291,8 +289,8 @@ fn strayed(
     Ok((!shown).then(|| kept.clone()))
 }
 
-/// Moves a branch forward to the commit; false if it would lose a commit that
-/// it has, or if a checkout is on it.
+/// Advances a branch to the commit. Returns false if that would lose a commit of the branch, or if
+/// it is checked out.
 fn advance(
     shared: &Repo<'_>,
     branch: &str,
@@ -306,21 +304,21 @@ fn advance(
     }
     let options = ["update-ref", "-m", "provost: snapshot"];
     let values = [branch, commit.as_str(), tip.map_or("", Oid::as_str)];
-    // Whoever moves it in the same instant has the say.
+    // A concurrent move of the branch wins.
     let moved = shared.write(options.into_iter().chain(values)).ask()?;
     Ok(moved.exit == Exit::Code(0))
 }
 
-/// Lets the worktree's own index show what was committed. A lock that a
-/// killed git left behind prevents it, and is no reason to have no snapshot.
+/// Updates the worktree's own index to the commit. A lock left by a killed git prevents that, but
+/// not the snapshot.
 fn sync_index(repo: &Repo<'_>) -> Result<Option<String>, command::Error> {
     let answer = repo.write_files(["reset", "--mixed", "--quiet"]).ask()?;
     Ok((answer.exit != Exit::Code(0)).then(|| last_lines(&answer.stderr, STDERR_LINES)))
 }
 
 impl Message {
-    /// Returns the text and, as its last paragraph, the trailers; what an
-    /// agent may have put into either cannot pose as another trailer.
+    /// Returns the text and, as its last paragraph, the trailers. Text from an agent in either
+    /// cannot pose as another trailer.
     pub(crate) fn render(&self) -> Result<String, Error> {
         let mut message = printable(self.text.trim().as_bytes());
         message.push('\n');

@@ -1,15 +1,13 @@
-//! Submodules of the checkouts that Provost makes, filled from what is on this machine.
+//! Fills submodules in Provost's checkouts from repositories on this machine.
 //!
-//! Nothing is fetched. A submodule is made from a repository of it that the
-//! project, or the worktree whose work is checked, has already: the new one
-//! borrows its objects and lies where `git submodule` would have put it, in
-//! the git directory of the checkout. Nothing of the source is written to,
-//! and nothing of its configuration is taken over but where it came from.
+//! Nothing is fetched. A submodule is made from an existing repository of it in the project, or in
+//! the worktree under check. The new one borrows its objects and is located where `git submodule`
+//! would have put it, in the git directory of the checkout. Nothing is written to the source, and
+//! of its configuration only the origin is copied.
 //!
-//! A submodule that is nowhere on this machine stays the empty directory that
-//! it is in the project too, and [`absent_submodules`] tells which. One that
-//! is here, but without the commit that is wanted, is an error: a checkout
-//! that differs from what was asked for proves nothing.
+//! A submodule that is not on this machine stays the empty directory that it is in the project too,
+//! and [`absent_submodules`] lists it. A submodule without the wanted commit is an error: a
+//! checkout that differs from the requested one proves nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -23,11 +21,10 @@ use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::repo::{Place, Repo};
 
-/// How deep submodules of submodules may be nested.
+/// The maximum nesting depth of submodules.
 pub(crate) const MAX_DEPTH: usize = 8;
 
-/// The ref that keeps the commit a submodule was made at, and says that it is
-/// to be had elsewhere.
+/// The ref that keeps the commit a submodule was created at, and marks it as available elsewhere.
 const BASE_REF: &str = "refs/remotes/provost/base";
 
 /// Why a checkout cannot have its submodules.
@@ -41,15 +38,15 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// A checkout that may have the wanted submodules, or has had them.
+/// A checkout that may contain the wanted submodules.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     top: PathBuf,
     git_dir: PathBuf,
 }
 
-/// Returns the submodules of the project's commit that are not on this
-/// machine: every checkout that Provost makes has them empty.
+/// Returns the submodules of the project's commit that are not on this machine: they are empty in
+/// every checkout of Provost.
 pub fn absent_submodules(git: &Git, project: &Project) -> Result<Vec<RepoPath>, Error> {
     let repo = project.repo(git)?;
     let sources = Source::of_project(project);
@@ -62,7 +59,7 @@ pub fn absent_submodules(git: &Git, project: &Project) -> Result<Vec<RepoPath>, 
     Ok(absent)
 }
 
-/// Fills the submodules of a checkout that nobody works in yet.
+/// Fills the submodules of a checkout that is not in use yet.
 pub(crate) fn fill(repo: &Repo<'_>, sources: &[Source]) -> Result<(), Error> {
     fill_to(repo, sources, MAX_DEPTH)
 }
@@ -84,14 +81,14 @@ impl Source {
         Self { top: top.to_owned(), git_dir: git_dir.to_owned() }
     }
 
-    /// The project's checkout, and what all its worktrees share.
+    /// The project's checkout, and the directory that all its worktrees share.
     pub(crate) fn of_project(project: &Project) -> Vec<Self> {
         let own = Self::new(&project.top, &project.git_dir);
         let shared = Self::new(&project.top, &project.common_dir);
         if project.is_linked() { vec![own, shared] } else { vec![own] }
     }
 
-    /// Returns the places at which a submodule may have its repository.
+    /// Returns the possible repositories of a submodule.
     fn candidates<'a>(&self, git: &'a Git, link: &Link) -> Result<Vec<Repo<'a>>, Error> {
         let mut found = Vec::new();
         found.extend(Repo::open_at(git, &self.top.join(link.path.as_path()))?);
@@ -103,7 +100,7 @@ impl Source {
     }
 }
 
-/// A submodule that a commit wants.
+/// A submodule that a commit requires.
 #[derive(Debug)]
 struct Link {
     path: RepoPath,
@@ -127,8 +124,8 @@ fn fill_to(repo: &Repo<'_>, sources: &[Source], depth: usize) -> Result<(), Erro
     Ok(())
 }
 
-/// Finds a repository of the submodule that has the wanted commit; none if
-/// there is no repository of it at all.
+/// Finds a repository of the submodule that has the wanted commit; None if there is no repository
+/// of it at all.
 fn find<'a>(git: &'a Git, link: &Link, sources: &[Source]) -> Result<Option<Repo<'a>>, Error> {
     let mut seen = false;
     for source in sources {
@@ -140,14 +137,14 @@ fn find<'a>(git: &'a Git, link: &Link, sources: &[Source]) -> Result<Option<Repo
             seen = true;
         }
     }
-    match seen {
-        true => Err(Error::NoCommit { path: link.path.clone(), commit: link.commit.clone() }),
-        false => Ok(None),
+    if seen {
+        return Err(Error::NoCommit { path: link.path.clone(), commit: link.commit.clone() });
     }
+    Ok(None)
 }
 
-/// Makes the submodule's repository and checks its commit out. Whatever is
-/// there of it was begun by the same call before a crash.
+/// Creates the submodule's repository and checks out its commit. Existing parts of it are from the
+/// same call before a crash.
 fn make<'a>(repo: &Repo<'a>, link: &Link, source: &Repo<'_>) -> Result<Repo<'a>, Error> {
     let top = repo.top().join(link.path.as_path());
     let git_dir = repo.git_dir().join("modules").join(&link.name);
@@ -173,7 +170,7 @@ fn make<'a>(repo: &Repo<'a>, link: &Link, source: &Repo<'_>) -> Result<Repo<'a>,
     Ok(made)
 }
 
-/// Writes a setting of a repository that was just made.
+/// Writes a setting of a newly created repository.
 fn set(made: &Repo<'_>, key: &str, value: &OsStr) -> Result<(), command::Error> {
     let file = made.git_dir().join("config");
     let args =
@@ -181,7 +178,7 @@ fn set(made: &Repo<'_>, key: &str, value: &OsStr) -> Result<(), command::Error> 
     made.write(args).run().map(drop)
 }
 
-/// Makes an empty directory of whatever is there.
+/// Replaces whatever exists by an empty directory.
 fn clear(directory: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -190,22 +187,22 @@ fn clear(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)
 }
 
-/// Lets a repository use the objects of another one.
+/// Makes a repository use the objects of another one.
 fn borrow(git_dir: &Path, objects: &Path) -> io::Result<()> {
     let bytes = objects.as_os_str().as_bytes();
     if bytes.contains(&b'\n') || bytes.starts_with(b"\"") {
-        return Err(io::Error::other("git cannot borrow from a directory of such a name"));
+        return Err(io::Error::other("git cannot borrow objects from a directory with this name"));
     }
     let info = git_dir.join("objects/info");
     fs::create_dir_all(&info)?;
     fs::write(info.join("alternates"), [bytes, b"\n"].concat())
 }
 
-/// Gives the submodule the address that its source has, so that its commits
-/// can be pushed. Of the source's configuration nothing else is taken.
+/// Sets the submodule's origin to its source's, so that its commits can be pushed. Nothing else of
+/// the source's configuration is copied.
 fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
     let known = source.configuration(["config", "--get", "remote.origin.url"]).ask()?;
-    // An address that looks like an option is none that git would use.
+    // Git would not use an address that looks like an option.
     if known.exit != Exit::Code(0) || known.stdout.starts_with(b"-") {
         return Ok(());
     }
@@ -214,13 +211,13 @@ fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
     Ok(set(made, "remote.origin.fetch", all)?)
 }
 
-/// Returns what the submodule shall know of its remotes: what its source
-/// does, so that commits that are to be had elsewhere can be told from work.
+/// Returns the submodule's remote refs: those of its source, so that published commits can be
+/// distinguished from new work.
 fn remote_refs(link: &Link, source: &Repo<'_>) -> Result<Vec<u8>, Error> {
     let format = "--format=create %(refname) %(objectname)";
     let mut refs = source.read(["for-each-ref", format, "refs/remotes/"]).run()?.stdout;
     let base = format!("update {BASE_REF} {}\n", link.commit);
-    // A checkout of Provost's own may be the source, and have that ref itself.
+    // The source may be a checkout of Provost's own, with that ref itself.
     let own = format!("create {BASE_REF} ");
     refs =
         lines(&refs).filter(|line| !line.starts_with(own.as_bytes())).collect::<Vec<_>>().concat();
@@ -255,8 +252,8 @@ fn links(repo: &Repo<'_>) -> Result<Vec<Link>, Error> {
     Ok(links)
 }
 
-/// Returns the names of submodules with their paths. Names that could lead
-/// out of the directory of modules are passed over, as git does.
+/// Returns the names of submodules with their paths. Names that could lead out of the directory of
+/// modules are skipped, as git does.
 fn names(repo: &Repo<'_>) -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
     let args =
         ["config", "--blob", "HEAD:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"];
@@ -268,7 +265,7 @@ fn names(repo: &Repo<'_>) -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
     }
 }
 
-/// Reads `submodule.NAME.path`, a line feed, and the path.
+/// Parses `submodule.NAME.path`, a line feed, and the path.
 fn named(item: &[u8]) -> Option<(PathBuf, Vec<u8>)> {
     let end = item.iter().position(|byte| *byte == b'\n')?;
     let name = item[..end].strip_prefix(b"submodule.")?.strip_suffix(b".path")?;

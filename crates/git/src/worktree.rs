@@ -1,10 +1,9 @@
-//! Provost's own worktrees: one for a session, on a branch of its own.
+//! Provost's own worktrees: one per session, each on its own branch.
 //!
-//! Making one takes several steps, and the machine may stop between any two.
-//! So the worktree is locked from the first step on, with a reason that says
-//! it is being made, and the reason changes only when all is there. Whatever
-//! is found under the first reason is nobody's work yet and is made anew or
-//! finished; anything else is never overwritten.
+//! Creating one takes several steps, and the machine may stop between any two. So the worktree is
+//! locked from the first step, with a reason that says it is being made, and the reason changes
+//! only when everything is complete. A worktree with the first reason contains no work yet and is
+//! created again or finished; anything else is never overwritten.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -25,23 +24,23 @@ use crate::registry::{self, Entry};
 use crate::repo::{Place, Repo};
 use crate::submodules::{self, Source};
 
-/// Why a finished worktree of Provost's is locked.
+/// The lock reason of a finished worktree.
 pub const LOCK_REASON: &str = "provost";
 
-/// Why an unfinished one is.
+/// The lock reason of an unfinished worktree.
 const MAKING: &str = "provost: being made";
 
-/// What git itself writes as the reason while it registers a worktree.
+/// The lock reason that git itself writes while it registers a worktree.
 const REGISTERING: &str = "initializing";
 
-/// How many names [`unique_branch`] tries.
+/// The number of names that [`unique_branch`] tries.
 const MAX_SUFFIX: usize = 1000;
 
 /// A worktree of Provost's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
     pub path: PathBuf,
-    /// The branch it was made on; its agent may have moved elsewhere since.
+    /// The branch it was created on; its agent may have switched since.
     pub branch: BranchName,
     /// Its own git directory.
     pub git_dir: PathBuf,
@@ -49,30 +48,30 @@ pub struct Worktree {
     pub common_dir: PathBuf,
 }
 
-/// What became of a worktree's directory, if that is no longer the one that was made.
+/// How a worktree's directory was replaced since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Replaced {
-    /// A link, or a file: what lies there is not of the worktree.
+    /// A link or a file: its content does not belong to the worktree.
     Top,
     /// Its `.git` is gone.
     NoGit,
-    /// Its `.git` is a directory, a link, or leads to another repository.
+    /// Its `.git` is a directory or a link, or points to another repository.
     OtherGit,
 }
 
-/// Why there is no worktree.
+/// Why no worktree was created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("make the branch {branch}: it exists already")]
+    #[error("create the branch {branch}: it already exists")]
     BranchTaken { branch: BranchName },
     #[error("find a free branch name like {branch}")]
     NoFreeBranch { branch: BranchName },
-    #[error("make a worktree at {}: {why}", show(.path))]
+    #[error("create a worktree at {}: {why}", show(.path))]
     BadPath { path: PathBuf, why: &'static str },
-    #[error("make a worktree at {}: there is something else", show(.path))]
+    #[error("create a worktree at {}: the path is occupied", show(.path))]
     Occupied { path: PathBuf },
-    #[error("take the worktree at {}: it is on {on}", show(.path))]
+    #[error("use the worktree at {}: it is on {on}", show(.path))]
     OnOtherBranch { path: PathBuf, on: String },
     #[error("find the base {base}: no such commit")]
     NoSuchBase { base: String },
@@ -84,8 +83,8 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// Makes a worktree on a new branch at `base`, or takes the one that is there
-/// already: the same call after a crash, at any point, gives the same worktree.
+/// Creates a worktree on a new branch at `base`, or takes the existing one: the same call after a
+/// crash, at any point, yields the same worktree.
 pub fn worktree_add(
     git: &Git,
     project: &Project,
@@ -109,7 +108,7 @@ pub fn worktree_add(
     }
 }
 
-/// Returns the worktree at a path if the project knows it; nothing is made.
+/// Returns the worktree at a path if it is registered in the project; creates nothing.
 pub fn worktree_find(
     git: &Git,
     project: &Project,
@@ -123,8 +122,8 @@ pub fn worktree_find(
     Ok(git_dir.map(|git_dir| Worktree { path, branch, git_dir, common_dir }))
 }
 
-/// Returns the wanted name if no branch stands in its way, else the first
-/// free one with `-2`, `-3`, … at its end.
+/// Returns the wanted name if no existing branch conflicts with it, else the first free one with
+/// the suffix `-2`, `-3`, ….
 pub fn unique_branch(
     git: &Git,
     project: &Project,
@@ -144,12 +143,11 @@ pub fn unique_branch(
         .ok_or_else(|| Error::NoFreeBranch { branch: wanted.clone() })
 }
 
-/// A longer file names no git directory.
+/// A longer file cannot name a git directory.
 pub(crate) const MAX_POINTER: u64 = 64 << 10;
 
 impl Worktree {
-    /// Tells whether something else stands in the place of the worktree. There
-    /// has to be something.
+    /// Returns how the worktree was replaced, if it was. Its path must exist.
     pub(crate) fn replaced(&self) -> Result<Option<Replaced>, command::Error> {
         let about = fs::symlink_metadata(&self.path).map_err(command::Error::file(&self.path))?;
         if !about.is_dir() {
@@ -166,7 +164,7 @@ impl Worktree {
         }
         let text = match agent_file::read(&file, MAX_POINTER) {
             Ok(text) => text,
-            // It was exchanged since.
+            // It was replaced since.
             Err(agent_file::Error::Io { source, .. }) => {
                 return Err(command::Error::file(&file)(source));
             }
@@ -175,8 +173,8 @@ impl Worktree {
         Ok((!self.is_named_by(&text)).then_some(Replaced::OtherGit))
     }
 
-    /// Tells whether the text of a `.git` file (absolute, or relative to where
-    /// it lies) names the git directory that the project keeps.
+    /// Whether the text of a `.git` file (absolute, or relative to its location) names the git
+    /// directory in the project.
     fn is_named_by(&self, text: &[u8]) -> bool {
         let named = text.strip_prefix(b"gitdir: ").map(|path| path.trim_ascii_end());
         let named = named.map(|path| self.path.join(OsStr::from_bytes(path)));
@@ -184,7 +182,7 @@ impl Worktree {
         named.is_some_and(|named| named.is_dir() && same(named))
     }
 
-    /// Returns the commit that is checked out, and its tree.
+    /// Returns the checked-out commit and its tree.
     pub fn checked_out(&self, git: &Git) -> Result<(Oid, Oid), command::Error> {
         let answer = self.repo(git)?.read(["rev-parse", "HEAD^{commit}", "HEAD^{tree}"]).run()?;
         let oid = |line: &[u8]| std::str::from_utf8(line).ok().and_then(|text| Oid::new(text).ok());
@@ -193,7 +191,7 @@ impl Worktree {
         both.ok_or_else(|| answer.unexpected())
     }
 
-    /// Opens the worktree through the git directory that the project keeps.
+    /// Opens the worktree through its git directory in the project.
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
@@ -201,7 +199,7 @@ impl Worktree {
         )
     }
 
-    /// Opens what it shares with the project.
+    /// Opens the part that it shares with the project.
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
@@ -223,7 +221,7 @@ impl Error {
             }
             Self::NoFreeBranch { .. } => Some("delete old branches with `provost gc`"),
             Self::BadPath { .. } => Some("choose an absolute path outside of the repository"),
-            Self::Occupied { .. } => Some("move what is there to another place"),
+            Self::Occupied { .. } => Some("move the existing files elsewhere"),
             Self::OnOtherBranch { .. } => {
                 Some("look at it with `git -C PATH status` and switch it back")
             }
@@ -238,43 +236,43 @@ impl Error {
 impl fmt::Display for Replaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Top => "something else stands in its place",
+            Self::Top => "its directory was replaced by something else",
             Self::NoGit => "its .git is gone (`git worktree repair` brings it back)",
             Self::OtherGit => "its .git was replaced (move it away, then `git worktree repair`)",
         })
     }
 }
 
-/// Where a worktree is wanted, and everything known of it.
+/// The location of a wanted worktree, and its known state.
 struct Site<'a> {
     git: &'a Git,
     project: &'a Project,
     shared: Repo<'a>,
-    /// The worktrees that were registered when the site was looked at.
+    /// The worktrees registered when the location was examined.
     known: Vec<Entry>,
     path: PathBuf,
     branch: &'a BranchName,
     base: Oid,
 }
 
-/// What is at the site already.
+/// The existing state of the location.
 enum Found {
     Nothing,
-    /// A registration, with at most an empty directory to it.
+    /// A registration with at most an empty directory.
     Shell {
         on_branch: bool,
     },
-    /// A worktree that was being made.
+    /// A worktree whose creation was interrupted.
     Unfinished,
     /// A worktree on the wanted branch.
     Finished,
 }
 
-/// Whether a branch that exists already is the one to use.
+/// Whether an existing branch may be used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Branch {
     New,
-    /// New, and it was just seen that nobody has it.
+    /// New, and just seen to be free.
     Free,
     Own,
 }
@@ -308,7 +306,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Removes a registration and the directory that holds at most a `.git` file.
+    /// Removes a registration and the directory that contains at most a `.git` file.
     fn clear_shell(&self) -> Result<(), Error> {
         remove_if_there(fs::remove_file(self.path.join(".git")))
             .map_err(command::Error::file(&self.path))?;
@@ -339,11 +337,11 @@ impl<'a> Site<'a> {
         self.complete(if branch == Branch::New { Branch::Free } else { branch })
     }
 
-    /// Does what is left to do once the worktree is registered.
+    /// Completes a worktree that is registered.
     fn complete(&self, branch: Branch) -> Result<Worktree, Error> {
         let worktree = self.worktree()?;
         let repo = self.configure(&worktree)?;
-        // Left by a call that was cut off; nothing else works here yet.
+        // Left by an interrupted call; nothing else works here yet.
         repo.remove_locks()?;
         if let Err(error) = self.attach(&repo, branch) {
             // Nothing was checked out yet, so nothing is lost.
@@ -356,8 +354,7 @@ impl<'a> Site<'a> {
         Ok(worktree)
     }
 
-    /// Opens a worktree that was just registered, with the settings of a sparse checkout that the main worktree has
-    /// for itself.
+    /// Opens a newly registered worktree, with the sparse-checkout settings of the main worktree.
     fn configure(&self, worktree: &Worktree) -> Result<Repo<'a>, Error> {
         let repo = worktree.repo(self.git)?;
         registry::link(&repo)?;
@@ -373,7 +370,7 @@ impl<'a> Site<'a> {
         Ok(worktree.repo(self.git)?)
     }
 
-    /// Puts HEAD on the branch, making the branch if it is new.
+    /// Attaches HEAD to the branch, creating the branch if it is new.
     fn attach(&self, repo: &Repo<'_>, branch: Branch) -> Result<(), Error> {
         let (full, free) = (self.branch.full(), branch == Branch::Free);
         if free || repo.head_ref()? != Some(RefName::new(OsStr::new(&full))) {
@@ -383,7 +380,7 @@ impl<'a> Site<'a> {
         if !free && repo.ref_commit(&full)?.is_some() {
             return Ok(());
         }
-        // The empty old value: the branch must not have come to be meanwhile.
+        // The empty old value: the branch must not have been created meanwhile.
         let created = repo.write(["update-ref", &full, self.base.as_str(), ""]).ask()?;
         match created.exit {
             Exit::Code(0) => Ok(()),
@@ -410,10 +407,10 @@ impl<'a> Site<'a> {
         if branch == Branch::New && self.shared.ref_commit(&full)?.is_some() {
             return Err(self.taken());
         }
-        match self.known.iter().any(elsewhere) {
-            true => Err(self.taken()),
-            false => Ok(()),
+        if self.known.iter().any(elsewhere) {
+            return Err(self.taken());
         }
+        Ok(())
     }
 
     fn taken(&self) -> Error {
@@ -426,7 +423,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Absent,
@@ -468,16 +465,16 @@ fn resolve_base(project: &Project, shared: &Repo<'_>, base: &str) -> Result<Oid,
     Err(Error::NoSuchBase { base: printable_line(base.as_bytes()) })
 }
 
-/// Locks a worktree as git does, by a file with the reason, whatever lock it has. It is done in one step: after a crash
-/// the worktree is unfinished still, or finished.
+/// Locks a worktree as git does, by a file with the reason, replacing any lock. It is atomic: after
+/// a crash the worktree is either unfinished or finished.
 fn lock(worktree: &Worktree) -> Result<(), Error> {
     let (file, new) = (worktree.git_dir.join("locked"), worktree.git_dir.join("locked.new"));
     let locked = fs::write(&new, format!("{LOCK_REASON}\n")).and_then(|()| fs::rename(&new, &file));
     Ok(locked.map_err(command::Error::file(&file))?)
 }
 
-/// Makes the directories above the path and checks that none of them, links
-/// resolved, lies in the repository.
+/// Creates the directories above the path and checks that none of them, with links resolved, is in
+/// the repository.
 fn settle_path(project: &Project, known: &[Entry], path: &Path) -> Result<PathBuf, Error> {
     let bad = |why| Error::BadPath { path: path.to_owned(), why };
     if !path.is_absolute() {
@@ -493,10 +490,9 @@ fn settle_path(project: &Project, known: &[Entry], path: &Path) -> Result<PathBu
     Ok(path)
 }
 
-/// Resolves the links above the last part of a path.
+/// Resolves the links above the last component of a path.
 fn resolve_parent(path: &Path) -> io::Result<PathBuf> {
-    let no_name =
-        || io::Error::new(io::ErrorKind::InvalidInput, "a path with a name at its end is needed");
+    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
     let (parent, name) = path.parent().zip(path.file_name()).ok_or_else(no_name)?;
     Ok(parent.canonicalize()?.join(name))
 }
@@ -508,8 +504,7 @@ fn remove_if_there(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Tells whether git cannot hold both branches: a branch is a file, and `a/b`
-/// needs a directory `a`.
+/// Whether git cannot store both branches: a branch is a file, and `a/b` needs a directory `a`.
 fn collide(one: &str, other: &str) -> bool {
     let below = |a: &str, b: &str| {
         a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

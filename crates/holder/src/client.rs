@@ -1,5 +1,5 @@
-//! The other end of a holder, for callers that may block: starting one, speaking with one, and looking at a
-//! command's terminal through one.
+//! The client side of a holder, for callers that may block: start one, send it requests, and show a
+//! command's terminal.
 
 pub mod viewport;
 
@@ -24,15 +24,15 @@ use provost_sys::process::ProcStat;
 
 /// The longest answer of a starting holder.
 const MAX_ANSWER: usize = 64 << 10;
-/// How long the answer is waited for.
+/// How long to wait for the answer.
 const ANSWER_PATIENCE_MS: u64 = 10_000;
-/// After this time it is looked whether the command has stopped its holder before it could answer.
+/// After this time, check whether the command stopped its holder before the holder could answer.
 const ANSWER_LOOK_MS: u64 = 500;
 
-/// A holder that has taken the launch; `held.json` or `exit.json` is there.
+/// A holder that took the launch; `held.json` or `exit.json` exists.
 #[derive(Debug)]
 pub struct Started {
-    /// The holder itself, for the caller to reap when it ends.
+    /// The holder process, for the caller to reap.
     pub holder: Child,
 }
 
@@ -45,28 +45,28 @@ pub enum Error {
     /// Nothing was started.
     #[error("start the command: {0}")]
     Refused(String),
-    /// The command was started and is being ended again, since its start could not be recorded. The holder
-    /// leaves when it could record the end.
+    /// The command was started, but its start could not be recorded, so it is being ended. The
+    /// holder exits once it has recorded the end.
     #[error("record the start: {reason}")]
     TakenBack { reason: String, holder: Child },
-    /// Whether the command was started is to be looked up in the directory.
-    #[error("hear from the holder, which ended with {0}")]
+    /// The directory shows whether the command was started.
+    #[error("get an answer from the holder, which exited with {0}")]
     Died(ExitStatus),
-    /// Whether the command was started is to be looked up in the directory, now and later.
-    #[error("hear from the holder in time")]
+    /// The directory shows whether the command was started, now or later.
+    #[error("get an answer from the holder in time")]
     Silent { holder: Child },
-    #[error("speak with the holder")]
+    #[error("talk to the holder")]
     Io(#[from] io::Error),
-    #[error("understand the holder")]
+    #[error("parse the holder's message")]
     Malformed(#[from] serde_json::Error),
-    #[error("speak with the holder: it closed the connection")]
+    #[error("talk to the holder: it closed the connection")]
     Closed,
-    #[error("have the holder do this")]
+    #[error("carry out the request")]
     Fault(#[from] Fault),
 }
 
-/// Starts a holder over a launch directory. The command line is that of the holder's program, such as
-/// `provost hold`; the directory is added to it. The spec goes through its standard input.
+/// Starts a holder for a launch directory. `program` is the holder's command line, such as `provost
+/// hold`; the directory is appended to it. The spec is written to the holder's standard input.
 pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Started, Error> {
     let spec = serde_json::to_vec(spec)?;
     let mut holder = spawn(program, dir).map_err(Error::Spawn)?;
@@ -82,7 +82,7 @@ pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Starte
         }
         Ok(_) | Err(_) => {}
     }
-    // It has nothing left to do but to exit.
+    // The holder has nothing left to do but exit.
     let status = holder.wait()?;
     Err(match answer? {
         text if text.is_empty() => Error::Died(status),
@@ -98,7 +98,7 @@ pub struct Link {
     next_id: u64,
     notices: VecDeque<Notice>,
     views: VecDeque<View>,
-    /// The beginning of a line whose rest was not there in time.
+    /// The start of a line that had not arrived completely before the timeout.
     partial: Vec<u8>,
 }
 
@@ -111,18 +111,18 @@ impl Link {
         Ok(Self { stream, next_id: 1, notices, views, partial: Vec::new() })
     }
 
-    /// Bounds every wait for a line; it then fails with the kind `WouldBlock`.
+    /// Limits how long to wait for a line; a longer wait fails with `WouldBlock`.
     pub fn set_timeout(&self, timeout: Duration) -> Result<(), Error> {
         Ok(self.stream.get_ref().set_read_timeout(Some(timeout))?)
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for its answer.
     pub fn request(&mut self, op: Op) -> Result<Reply, Error> {
         let id = self.send(op)?;
         self.reply(id)
     }
 
-    /// Asks without waiting for the answer, and gives the request's id.
+    /// Sends a request without waiting for the answer. Returns the request's id.
     pub fn send(&mut self, op: Op) -> Result<u64, Error> {
         let id = self.next_id;
         self.next_id += 1;
@@ -132,8 +132,8 @@ impl Link {
         Ok(id)
     }
 
-    /// Waits for the answer to what was sent. Notices that come meanwhile are kept for [`Self::notice`] and
-    /// views for [`Self::view`]; answers to other requests are passed over.
+    /// Waits for the answer to a sent request. Notices and views that arrive meanwhile are kept for
+    /// [`Self::notice`] and [`Self::view`]; answers to other requests are dropped.
     pub fn reply(&mut self, id: u64) -> Result<Reply, Error> {
         loop {
             match self.message()? {
@@ -147,7 +147,8 @@ impl Link {
         }
     }
 
-    /// Waits for the next view of the terminal; the link must be a viewport. Notices that come meanwhile are kept.
+    /// Waits for the next view of the terminal; the link must be a viewport. Notices that arrive
+    /// meanwhile are kept.
     pub fn view(&mut self) -> Result<View, Error> {
         loop {
             if let Some(view) = self.views.pop_front() {
@@ -173,7 +174,7 @@ impl Link {
         }
     }
 
-    /// The notices as they come, until the holder leaves.
+    /// Iterates over notices until the holder exits.
     pub fn notices(&mut self) -> impl Iterator<Item = Result<Notice, Error>> {
         std::iter::from_fn(|| match self.notice() {
             Err(Error::Closed) => None,
@@ -204,7 +205,7 @@ fn settle(reply: Reply) -> Result<Reply, Error> {
     }
 }
 
-/// The holder inherits no environment: it needs none, and a launch's mark in ours must not reach it.
+/// The holder inherits no environment: it needs none, and a launch mark in ours must not reach it.
 fn spawn(program: &[OsString], dir: &Path) -> io::Result<Child> {
     let (name, args) = program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(name);
@@ -212,12 +213,12 @@ fn spawn(program: &[OsString], dir: &Path) -> io::Result<Child> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
 }
 
-/// Hands over the spec and hears the answer: one line, after which the holder closes its output.
+/// Sends the spec and reads the answer: one line, after which the holder closes its output.
 fn converse(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
     let mut input = holder.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let output = holder.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     match input.write_all(spec) {
-        // It says on its output why it did not read on.
+        // The holder's output says why it stopped reading.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         other => other?,
     }
@@ -226,8 +227,7 @@ fn converse(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
 }
 
-/// Reads to the end, and fails with the kind `TimedOut` if that does not come in time or whoever writes is
-/// stopped.
+/// Reads to the end. Fails with `TimedOut` if the end is late or the writing process is stopped.
 fn read_in_time(mut from: impl Read + AsFd, pid: u32, until: u64) -> io::Result<Vec<u8>> {
     let (mut all, mut part) = (Vec::new(), [0; 4096]);
     let stopped = || matches!(ProcStat::read(pid), Ok(Some(stat)) if stat.is_stopped());

@@ -1,6 +1,6 @@
-//! The clocks of the holder, read in one place.
+//! The holder's clocks, read in one place.
 //!
-//! Windows are measured on the monotonic clock, which on Linux does not run while the machine sleeps.
+//! Time spans are measured on the monotonic clock, which on Linux stops while the machine sleeps.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -14,7 +14,7 @@ pub(crate) fn wall_ms() -> u64 {
     millis(clock_gettime(ClockId::Realtime))
 }
 
-/// A span of milliseconds in the shape that `poll` takes.
+/// Converts milliseconds into the form that `poll` takes.
 pub(crate) fn timespec(ms: u64) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),

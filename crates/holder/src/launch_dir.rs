@@ -1,4 +1,4 @@
-//! The launch directory: made exclusively by the holder, looked at by everybody else.
+//! The launch directory: created exclusively by the holder, read by everyone else.
 //!
 //! Its files appear in one order, each atomically: `holder.json` (taken), `held.json` (the command runs),
 //! `exit.json` (its leader ended), `gone.json` (its tree ended).
@@ -26,13 +26,13 @@ pub const SOCKET_FILE: &str = "io.sock";
 /// A record longer than this was not written by a holder.
 const MAX_RECORD: u64 = 16 << 20;
 
-/// What a look at a launch directory found.
+/// The state of a launch directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Looked {
-    /// There is no such directory: nothing was started.
+    /// The directory does not exist: nothing was started.
     Absent,
-    /// A holder took the launch and does not yet say that the command runs. Without `holder` it is not
-    /// known who took it; the age is then all there is to judge by.
+    /// A holder took the launch, and the command is not recorded as running yet. Without `holder`
+    /// the taker is unknown, and only the age is left to judge by.
     Starting {
         age_ms: u64,
         holder: Option<Identity>,
@@ -40,36 +40,36 @@ pub enum Looked {
     Alive {
         held: Held,
     },
-    /// The record stands, whatever happened to the holder or the machine since.
+    /// The record is valid, whatever happened to the holder or the machine since.
     Ended {
         held: Option<Held>,
         exit: ExitRecord,
         gone: Option<Gone>,
     },
-    /// The holder died first: how the command ended is not known, and its processes may still run.
+    /// The holder died first: how the command ended is unknown, and its processes may still run.
     HolderDied {
         holder: Identity,
         held: Option<Held>,
     },
-    /// The machine was started anew since: everything ended, how is not known.
+    /// The machine was rebooted since: everything ended, but how is unknown.
     OtherBoot {
         holder: Identity,
         held: Option<Held>,
     },
 }
 
-/// Why it could not be looked at a directory. This never means that the launch ended.
+/// Why a directory's state could not be read. This never means that the launch ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("look at {path}")]
     Io { path: PathBuf, source: io::Error },
     #[error("understand {path}")]
     Malformed { path: PathBuf, source: serde_json::Error },
-    #[error("understand {path}: version {version} is not known here")]
+    #[error("read {path}: its version {version} is not supported")]
     Version { path: PathBuf, version: u32 },
 }
 
-/// Looks at a launch directory and, if need be, at the process table.
+/// Reads the state of a launch directory and, if necessary, the process table.
 pub fn look(path: &Path) -> Result<Looked, Error> {
     let Some(dir) = Looking::open(path)? else { return Ok(Looked::Absent) };
     if let Some(ended) = dir.ended()? {
@@ -88,26 +88,26 @@ pub fn look(path: &Path) -> Result<Looked, Error> {
     }
 }
 
-/// The launch directory as its holder has it: open, so that a long or changing path does not matter.
+/// The launch directory, held open by its holder so that a long or changing path does not matter.
 #[derive(Debug)]
 pub(crate) struct LaunchDir {
     fd: OwnedFd,
 }
 
 impl LaunchDir {
-    /// Makes the directory. `AlreadyExists` means that the launch was taken before.
+    /// Creates the directory. `AlreadyExists` means that the launch is already taken.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).create(path)?;
         let opened = Self::open(path);
         if opened.is_err() {
-            // Nothing was started, so the launch is free again.
+            // Nothing was started, so the launch can be tried again.
             fs::remove_dir(path).ok();
         }
         opened
     }
 
-    /// The name must survive a power loss before anything is started on the strength of it. Once what is in the
-    /// directory was synced this is cheap: the file system wrote both down together.
+    /// Syncs the directory's name, which must survive a power loss before anything is started. This
+    /// is cheap after the contents were synced: the file system wrote both together.
     pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
         path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
     }
@@ -117,14 +117,14 @@ impl LaunchDir {
         Ok(Self { fd: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
-    /// Writes a record so that it is seen either whole or not at all, and survives a power loss.
+    /// Writes a record atomically and durably: readers see all of it or nothing, and it survives a
+    /// power loss.
     pub(crate) fn write_record(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
         self.place_record(name, record)?;
         self.sync_record(name)
     }
 
-    /// Writes a record so that whoever looks sees it either whole or not at all; only a power loss could
-    /// take it back until it is synced.
+    /// Writes a record atomically. Until it is synced, a power loss can undo it.
     pub(crate) fn place_record(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
         let new = new_name(name);
         let mut file = self.open_file(&new, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
@@ -137,19 +137,19 @@ impl LaunchDir {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Reads a file, if it is there.
+    /// Reads a file, if it exists.
     fn read_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        // Not waited for: an agent may have put a FIFO there.
+        // Non-blocking: an agent may have put a FIFO there.
         let file = match self.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let mut bytes = Vec::new();
         file.take(MAX_RECORD).read_to_end(&mut bytes)?;
-        // A record whose bytes a power loss took is none.
+        // A record emptied by a power loss does not count.
         Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
@@ -160,7 +160,8 @@ impl LaunchDir {
         )
     }
 
-    /// A path to the socket that is short enough for a socket address, whatever the directory's is.
+    /// A path to the socket that is short enough for a socket address, however long the directory's
+    /// is.
     pub(crate) fn socket_path(&self) -> PathBuf {
         format!("/proc/self/fd/{}/{SOCKET_FILE}", self.fd.as_raw_fd()).into()
     }
@@ -169,7 +170,7 @@ impl LaunchDir {
         Ok(rustix::fs::unlinkat(&self.fd, SOCKET_FILE, AtFlags::empty())?)
     }
 
-    /// Removes the directory again, in which nothing was started, so that the launch can be tried anew.
+    /// Removes the directory, in which nothing was started, so that the launch can be tried again.
     pub(crate) fn take_back(&self, path: &Path) -> io::Result<()> {
         let records = [EXIT_FILE, GONE_FILE, HOLDER_FILE];
         let new = records.map(new_name);
@@ -193,7 +194,7 @@ fn new_name(name: &str) -> String {
     format!(".{name}.new")
 }
 
-/// One look: the open directory and the path to name in errors.
+/// One inspection: the open directory, and the path for errors.
 struct Looking<'a> {
     path: &'a Path,
     dir: LaunchDir,
@@ -221,7 +222,7 @@ impl<'a> Looking<'a> {
         Ok(Some(Looked::Ended { held, exit, gone }))
     }
 
-    /// The holder may have written the end and left between our two looks, so the first is repeated.
+    /// Checks for the end again: the holder may have written it and exited between our two reads.
     fn without_holder(
         &self,
         fate: Fate,

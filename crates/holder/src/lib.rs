@@ -1,13 +1,14 @@
-//! The holder: one small process per outside command.
+//! The holder: one small process per external command.
 //!
-//! It is the parent of the command, journals its output and input, keeps its exit status, ends its
-//! whole process tree and outlives the daemon. The launch directory is the effect's key: it is created
-//! exclusively, so that a launch cannot happen twice.
+//! It is the command's parent, journals its output and input, keeps its exit status, ends its whole
+//! process tree and outlives the daemon. The launch directory is the effect's key: it is created
+//! exclusively, so a launch cannot happen twice.
 //!
-//! A command speaks on pipes, through a connection to the socket that it listens on ([`Relay`]), or in a terminal of
-//! its own ([`Tty`]). People look at that terminal and type there through viewports ([`client::viewport`]): any
-//! number of them, each with its own pace. The terminal lives as long as the holder, so that to open a viewport, to
-//! close or to kill it means nothing to the command. All of them see one size, the one that was set last.
+//! A command talks over pipes, over a connection to the socket it listens on ([`Relay`]), or in its
+//! own terminal ([`Tty`]). Users watch that terminal and type into it through viewports
+//! ([`client::viewport`]): any number of them, each at its own speed. The terminal lives as long as
+//! the holder, so opening, closing or killing a viewport does not affect the command. All viewports
+//! share one size, the one that was set last.
 
 pub mod client;
 mod clock;

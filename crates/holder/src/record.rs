@@ -1,5 +1,5 @@
-//! The records that a holder leaves in its launch directory. They are append-only formats: fields are
-//! added, never changed, and none of them holds the environment.
+//! The records that a holder leaves in its launch directory. Their formats are append-only: fields
+//! are added, never changed. No record contains the environment.
 
 use std::{fmt, path::PathBuf};
 
@@ -15,7 +15,7 @@ pub(crate) const HELD_FILE: &str = "held.json";
 pub(crate) const EXIT_FILE: &str = "exit.json";
 pub(crate) const GONE_FILE: &str = "gone.json";
 
-/// `holder.json`: who took the launch, written before anything is started.
+/// `holder.json`: the holder that took the launch, written before anything is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     pub version: u32,
@@ -44,7 +44,7 @@ pub struct ExitRecord {
     pub ended_by: EndedBy,
     pub wall_ms: u64,
     pub mono_ms: u64,
-    /// The journal up to here has all that the leader itself wrote.
+    /// The journal up to here contains everything that the leader itself wrote.
     pub journal_end: u64,
 }
 
@@ -57,7 +57,7 @@ pub enum End {
     NotStarted { error: String },
 }
 
-/// On whose account the command ended.
+/// The reason why the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
@@ -65,12 +65,12 @@ pub enum EndedBy {
     Stop,
     TimeLimit,
     OutputLimit,
-    /// The holder could not record the start, and so took it back.
+    /// The holder could not record the start, and ended the command.
     HolderFault,
 }
 
 impl fmt::Display for ExitRecord {
-    /// Says in words how the command ended, and why, if that was not its own doing.
+    /// Describes how the command ended, and why, unless it ended by itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.ended_by {
             EndedBy::Itself => "",
@@ -91,12 +91,12 @@ impl fmt::Display for ExitRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gone {
     pub version: u32,
-    /// Descendants that outlived the leader and its settle time, or the grace of an ordered end, and
-    /// had to be ended.
+    /// Descendants that outlived the leader and its settle time, or the grace of an ordered end,
+    /// and had to be ended.
     pub leftovers: u32,
     /// Whether the process table showed none of them any more.
     pub verified: bool,
-    /// The end of the journal for ever.
+    /// The journal's final end.
     pub journal_end: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What a holder is told to do: one JSON document on an inherited descriptor, never argv or a file,
-//! since it carries the environment and with it tokens.
+//! A holder's instructions: one JSON document on an inherited descriptor. It is never passed in
+//! argv or a file, because it contains the environment and with it tokens.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ pub const MAX_KEY: usize = 200;
 /// The most columns or rows of a terminal. Programs keep the whole screen in memory.
 pub const MAX_SIDE: u16 = 4096;
 
-/// One outside command and its limits.
+/// One external command and its limits.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldSpec {
     pub version: u32,
@@ -32,31 +32,31 @@ pub struct HoldSpec {
     pub output_limit: u64,
     pub on_limit: OnLimit,
     pub time_limit_ms: Option<u64>,
-    /// Between TERM and KILL.
+    /// The time between TERM and KILL.
     pub grace_ms: u64,
-    /// How long after the leader's exit its pipes are drained; ends early when they are closed.
+    /// How long the pipes are drained after the leader's exit; shorter if they are closed before.
     #[serde(default = "default_settle_ms")]
     pub settle_ms: u64,
-    /// Whether the bytes of input that is not secret are kept in the journal.
+    /// Whether the journal keeps the bytes of input that is not secret.
     pub journal_stdin: bool,
-    /// Where the command listens, if it does not speak on its standard streams.
+    /// The socket that the command listens on, if it does not use its standard streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
-    /// The terminal that the command runs in, if it is to have one.
+    /// The terminal that the command runs in, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<Tty>,
-    /// Who may speak with the holder: the daemon of this home, and for the terminal its operator. Without it, every
-    /// process of the user that is not below the holder may.
+    /// The access rule: the daemon of this home, and for the terminal its operator. Without it,
+    /// every process of the user that does not descend from the holder has access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<Boundary>,
 }
 
-/// A terminal of the command's own and its size. It is the command's three standard streams and its controlling
-/// terminal, and lives as long as the holder, whoever looks at it. What the command writes there is journalled as
-/// its standard output; what clients write is typed into it. Which kind of terminal it is, `TERM` in the
-/// environment says.
+/// The command's own terminal and its size. It serves as the command's three standard streams and
+/// its controlling terminal, and lives as long as the holder, viewed or not. Its output is
+/// journalled as standard output; input from clients is typed into it. `TERM` in the environment
+/// names the terminal type.
 ///
-/// A terminal is an input that stays open, so [`HoldSpec::stdin`] has to be [`StdinMode::Pipe`].
+/// A terminal is an input that stays open, so [`HoldSpec::stdin`] must be [`StdinMode::Pipe`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tty {
     pub columns: u16,
@@ -64,51 +64,51 @@ pub struct Tty {
 }
 
 impl Tty {
-    /// The size, if a terminal can have it.
+    /// Returns the size if it is valid for a terminal.
     pub fn checked(self) -> Option<Self> {
         let possible = |side: u16| (1..=MAX_SIDE).contains(&side);
         (possible(self.columns) && possible(self.rows)).then_some(self)
     }
 }
 
-/// The command will listen on this Unix socket as a WebSocket server: HTTP upgrade, text frames, one message
-/// each. The holder keeps one connection to it for the life of the launch, and journals it as the command's
-/// standard output and input, one line per message. What the command writes to its standard output and its
-/// standard error is all journalled as the latter. Input that clients write goes to the server; the command's
-/// own standard input gets what the spec says and nothing else.
+/// The command will listen on this Unix socket as a WebSocket server: HTTP upgrade, text frames,
+/// one message each. The holder keeps one connection to it for the life of the launch. It journals
+/// that connection as the command's standard output and input, one line per message, and both of
+/// the command's output streams as standard error. Input from clients goes to the server; the
+/// command's own standard input gets only the text from the spec.
 ///
-/// Once the holder is connected it takes the socket away from its path, so that nobody else comes to the server
-/// but through the [`Door`].
+/// Once connected, the holder unlinks the socket, so that other clients reach the server only
+/// through the [`Door`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
-    /// Absolute, in a directory that is there, and not there itself; the path may be longer than a socket's
-    /// address, its last part may not.
+    /// An absolute path that does not exist yet, in a directory that does. It may be longer than a
+    /// socket address; its last component may not.
     pub socket: PathBuf,
-    /// How others come to the server, if they may.
+    /// The listener for other clients, if any are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub door: Option<Door>,
 }
 
-/// A socket of the holder's own, on which the operator is let through to the server. [`HoldSpec::boundary`] says who
-/// that is: the server takes answers and approvals from everyone whom it hears.
+/// A socket of the holder through which the operator reaches the server. [`HoldSpec::boundary`]
+/// defines the operator: the server takes answers and approvals from every client that it accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Door {
-    /// As [`Relay::socket`].
+    /// Like [`Relay::socket`].
     pub socket: PathBuf,
 }
 
-/// What the command finds on its standard input.
+/// The command's standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StdinMode {
     Null,
     /// Open, written through the holder's socket.
     Pipe,
-    /// This text, then the end.
+    /// This text, then end of input.
     Text(String),
 }
 
-/// What happens at the output limit.
+/// The action at the output limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLimit {
@@ -126,15 +126,15 @@ pub enum Error {
     TooLarge,
     #[error("understand the spec")]
     Parse(#[from] serde_json::Error),
-    #[error("take a spec of version {0}: this holder knows {SPEC_VERSION}")]
+    #[error("read a spec of version {0}: this holder supports {SPEC_VERSION}")]
     Version(u32),
-    #[error("take a key that is empty, longer than {MAX_KEY} bytes or has a NUL")]
+    #[error("use a key that is empty, longer than {MAX_KEY} bytes or contains a NUL")]
     Key,
     #[error("start in {0:?}: the directory is not absolute")]
     RelativeCwd(PathBuf),
     #[error("connect to {0:?}: the socket's path is not absolute")]
     RelativeSocket(PathBuf),
-    #[error("open a terminal of {columns}x{rows}: each side has 1 to {MAX_SIDE} characters")]
+    #[error("open a terminal of {columns}x{rows}: each side must be 1 to {MAX_SIDE} characters")]
     Size { columns: u16, rows: u16 },
     #[error("open a terminal for a command whose standard input is not \"pipe\", or that listens")]
     Streams,
@@ -162,7 +162,7 @@ impl HoldSpec {
         }
     }
 
-    /// Reads a spec up to the end of the stream and checks what can be checked without acting.
+    /// Reads a spec to the end of the stream and validates it without side effects.
     pub fn read(source: impl Read) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         source.take(MAX_SPEC + 1).read_to_end(&mut bytes)?;
@@ -205,7 +205,7 @@ impl HoldSpec {
     }
 }
 
-/// Leaves out the environment and the input, which may hold secrets.
+/// Omits the environment and the input, which may contain secrets.
 impl fmt::Debug for HoldSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, argv, cwd, output_limit, on_limit, time_limit_ms, .. } = self;

@@ -1,6 +1,7 @@
-//! Ending process trees: finding every process of one, signalling each safely, verifying that none is left.
+//! Ends process trees: finds every process, signals each one safely, and verifies that none is
+//! left.
 //!
-//! Individual processes are signalled through pidfds after a comparison of start times, so that a reused
+//! Individual processes are signalled through pidfds after comparing start times, so that a reused
 //! pid is never hit.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,17 +21,17 @@ use crate::clock::{mono_ms, timespec};
 use crate::spec::MARK;
 use provost_sys::process::{Identity, ProcStat, boot_id, is_gone, real_uid};
 
-/// How long after the first KILL a process may take to vanish before we give up on it.
+/// How long after the first KILL a process may take to disappear before we give up on it.
 pub(crate) const KILL_PATIENCE_MS: u64 = 5000;
-/// A kill is repeated this often, for processes that were forked meanwhile.
+/// The pause between repeated kills, which catch processes forked meanwhile.
 const KILL_ROUND_MS: u64 = 50;
 
-/// What became of a marked tree.
+/// The result of ending a marked tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// How many processes had to be ended.
+    /// The number of processes that had to be ended.
     pub found: usize,
-    /// Those that are still there.
+    /// The processes that still exist.
     pub remaining: Vec<Identity>,
 }
 
@@ -40,12 +41,12 @@ impl Ended {
     }
 }
 
-/// By what the processes of a launch are known when neither its directory nor its holder tells of them.
+/// Identifies the processes of a launch when neither its directory nor its holder lists them.
 #[derive(Debug, Clone, Default)]
 pub struct Traces {
-    /// The mark in the environment, which a process may have cleaned.
+    /// The mark in the environment, which a process may have removed.
     pub mark: String,
-    /// How the command line of its holder ends, where nobody recorded who that is.
+    /// The end of the holder's command line, if the holder was not recorded.
     pub holder_line: Vec<OsString>,
     pub holder: Option<Identity>,
     pub child: Option<Identity>,
@@ -57,13 +58,13 @@ impl Traces {
     }
 }
 
-/// The living processes of a launch whose holder is no more: those that carry its mark, and their
-/// descendants. A process that cleaned its environment and left its parent is not found.
+/// The living processes of a launch whose holder is gone: those that carry its mark, and their
+/// descendants. A process that removed the mark and left its parent is not found.
 pub fn survivors(mark: &str) -> io::Result<Vec<Identity>> {
     left(&Traces::of(mark))
 }
 
-/// The living processes of a launch, but for its holder.
+/// The living processes of a launch, except its holder.
 pub fn left(traces: &Traces) -> io::Result<Vec<Identity>> {
     Ok(Found::look(traces)?.others)
 }
@@ -73,16 +74,16 @@ pub fn end_survivors(mark: &str, grace: Duration) -> io::Result<Ended> {
     end_all(&Traces::of(mark), grace)
 }
 
-/// Ends all that is left of a launch, its holder included, until none is found any more. The holder goes
-/// last: while it is there, no descendant leaves the tree.
+/// Ends everything left of a launch, including its holder, until none is found any more. The holder
+/// goes last: while it lives, no descendant can leave the tree.
 pub fn end_all(traces: &Traces, grace: Duration) -> io::Result<Ended> {
     let mut found = Found::look(traces)?;
     let mut seen: BTreeSet<Identity> = found.others.iter().cloned().collect();
     let grace_end = mono_ms() + u64::try_from(grace.as_millis()).unwrap_or(u64::MAX / 2);
-    // What a holder wrote down of an end that it was not asked for would not be true.
+    // A running holder would record an end that it did not cause.
     signal_each(&found.holders, Signal::STOP);
     signal_each(&found.others, Signal::TERM);
-    // A stopped process takes no TERM before it goes on.
+    // A stopped process does not handle TERM until it is continued.
     signal_each(&found.others, Signal::CONT);
     wait_for(&found.others, grace_end);
     let give_up = mono_ms() + KILL_PATIENCE_MS;
@@ -99,12 +100,12 @@ pub fn end_all(traces: &Traces, grace: Duration) -> io::Result<Ended> {
     }
 }
 
-/// Lets a process go on that was stopped. One that runs does not notice.
+/// Continues a stopped process. A running one is not affected.
 pub fn wake(process: &Identity) -> io::Result<()> {
     signal(process.pid, process.start_time, Signal::CONT).map(drop)
 }
 
-/// What one look at the process table found of a launch.
+/// The processes of a launch, from one scan of the process table.
 #[derive(Debug)]
 struct Found {
     holders: Vec<Identity>,
@@ -155,7 +156,7 @@ impl Traces {
         if self.holder_line.is_empty() {
             return Ok(false);
         }
-        // Anybody may read it, and a holder's other files belong to root.
+        // Any process may read this file; a holder's other files belong to root.
         let line = match fs::read(format!("/proc/{pid}/cmdline")) {
             Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok(false);
@@ -175,7 +176,7 @@ pub(crate) fn living_below(root: u32) -> io::Result<Vec<ProcStat>> {
     Ok(below(&table, root).filter(|stat| stat.is_living()).cloned().collect())
 }
 
-/// Signals this very process, and says whether it was there to be signalled.
+/// Signals exactly this process. Returns whether it existed.
 pub(crate) fn signal(pid: u32, start_time: u64, signal: Signal) -> io::Result<bool> {
     let Some(pidfd) = open(pid, start_time)? else { return Ok(false) };
     match pidfd_send_signal(&pidfd, signal) {
@@ -185,8 +186,8 @@ pub(crate) fn signal(pid: u32, start_time: u64, signal: Signal) -> io::Result<bo
     }
 }
 
-/// A handle to this very process. The start time is read after the handle was opened: from then on the
-/// pid cannot come to mean another process without the handle knowing.
+/// Opens a handle to exactly this process. The start time is read after the handle is opened: from
+/// then on a reuse of the pid cannot go unnoticed.
 fn open(pid: u32, start_time: u64) -> io::Result<Option<OwnedFd>> {
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     let pidfd = match pidfd_open(raw, PidfdFlags::empty()) {
@@ -198,20 +199,21 @@ fn open(pid: u32, start_time: u64) -> io::Result<Option<OwnedFd>> {
     Ok(same.then_some(pidfd))
 }
 
-/// A process that refuses a signal shows up as remaining in the end, so errors need no report here.
+/// A process that resists a signal is listed as remaining in the end, so errors are not reported
+/// here.
 fn signal_each(processes: &[Identity], which: Signal) {
     for process in processes {
         signal(process.pid, process.start_time, which).ok();
     }
 }
 
-/// Waits until all of these processes ended or the time is over.
+/// Waits until all of these processes have ended or the time is over.
 fn wait_for(processes: &[Identity], until: u64) {
     for process in processes {
         let Ok(Some(pidfd)) = open(process.pid, process.start_time) else { continue };
         let mut entry = [PollFd::new(&pidfd, PollFlags::IN)];
         let left = timespec(until.saturating_sub(mono_ms()));
-        // An interrupted wait is only shorter: the caller looks again.
+        // An interrupted wait is just shorter: the caller scans again.
         poll(&mut entry, Some(&left)).ok();
     }
 }
@@ -221,7 +223,7 @@ fn below(table: &BTreeMap<u32, ProcStat>, root: u32) -> impl Iterator<Item = &Pr
     for stat in table.values() {
         children.entry(stat.ppid).or_default().push(stat.pid);
     }
-    // Whoever searches may itself be below, and what it started is not part of the tree.
+    // The searching process may itself be in the tree; processes it started are not part of it.
     if root != std::process::id() {
         children.remove(&std::process::id());
     }
@@ -242,8 +244,8 @@ fn is_nul(byte: &u8) -> bool {
     *byte == 0
 }
 
-/// Reads a file of a process. Processes of other users are not ours to find. One of our own that cannot be
-/// read has made itself undumpable, and is passed over as well.
+/// Reads a file of a process. Processes of other users are skipped. One of our own that cannot be
+/// read has made itself undumpable, and is skipped as well.
 fn read_own(pid: u32, name: &str) -> io::Result<Vec<u8>> {
     let path = format!("/proc/{pid}/{name}");
     let own = fs::metadata(&path).map(|found| found.uid() == geteuid().as_raw());

@@ -1,5 +1,6 @@
-//! What is said over a holder's socket: one JSON object per line. Version 1 is frozen, since a holder
-//! outlives the daemon that started it; a daemon speaks every version that holders may still have.
+//! The protocol of a holder's socket: one JSON object per line. Version 1 is frozen, since a holder
+//! outlives the daemon that started it. A daemon supports every version that running holders may
+//! use.
 
 use std::fmt;
 
@@ -11,15 +12,15 @@ use crate::Identity;
 
 /// The version that every request names.
 pub const WIRE_VERSION: u32 = 1;
-/// A longer line of a request closes the connection.
+/// A longer request line closes the connection.
 pub const MAX_REQUEST: usize = 4 << 20;
 /// The longest key of a write.
 pub const MAX_WRITE_KEY: usize = 300;
-/// Stands between the key of a write and its seal.
+/// Separates the key of a write from its seal.
 const SEAL: char = '~';
-/// How many hexadecimal digits a seal has.
+/// The number of hexadecimal digits in a seal.
 const SEAL_DIGITS: usize = 32;
-/// The longest form of a secret that is masked.
+/// The longest form of a secret that can be masked.
 pub const MAX_FORM: usize = 4 << 10;
 
 /// One request: `{"v":1,"id":7,"op":{"stop":{"grace_ms":500}}}`.
@@ -30,7 +31,7 @@ pub struct Request {
     pub op: Op,
 }
 
-/// What can be asked of a holder.
+/// A request's operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
@@ -40,8 +41,8 @@ pub enum Op {
         data: Data,
         secret: bool,
     },
-    /// Has these hidden wherever they stand in the command's output from now on. They are kept in memory only. A
-    /// holder that is older than this refuses it.
+    /// Masks these forms in the command's output from now on. They are kept in memory only. Older
+    /// holders refuse this request.
     Mask {
         forms: Vec<Data>,
     },
@@ -51,34 +52,35 @@ pub enum Op {
     Signal {
         signal: Sent,
     },
-    /// Ends the whole tree: TERM, grace, KILL. Answered when it has begun.
+    /// Ends the whole tree: TERM, grace, KILL. Answered once it has begun.
     Stop {
         grace_ms: u64,
     },
-    /// Sets the output limit and reads on.
+    /// Sets the output limit and resumes reading.
     Limit {
         bytes: u64,
     },
-    /// Sets the size of the command's terminal, for everybody who looks at it. A holder that is older than this
-    /// refuses it, as do those whose command has no terminal; the same goes for the two that follow.
+    /// Sets the size of the command's terminal for all viewports. Holders that are older or have no
+    /// terminal refuse this request and the next two.
     Resize {
         columns: u16,
         rows: u16,
     },
-    /// Makes a viewport of this connection: from the answer on it is sent what comes on the terminal, as
-    /// [`View`]s between the answers to what else it asks for. A viewport that does not read holds nobody up: it
-    /// misses what comes meanwhile and is told how much.
+    /// Makes this connection a viewport: after the answer it receives terminal output as [`View`]s,
+    /// between the answers to its other requests. A viewport that does not read blocks no one: it
+    /// misses output, and is sent the number of missed bytes.
     View,
-    /// What a person typed at this viewport. It has no key, and is answered when the terminal has taken it.
+    /// Keys that a user typed at this viewport. Without an idempotency key; answered when the
+    /// terminal has taken them.
     Type {
         data: Data,
     },
-    /// Whether a person is before this viewport; one that never says so counts as attended. A holder that is older
-    /// than this refuses it, and counts every viewport.
+    /// Whether a user is watching this viewport; without this request it counts as attended. Older
+    /// holders refuse it and count every viewport.
     Attended {
         attended: bool,
     },
-    /// Asks for notices from now on; the present state is sent at once.
+    /// Subscribes to notices; the current state is sent at once.
     Follow,
     Ping,
 }
@@ -91,7 +93,7 @@ pub enum Sent {
     Term,
 }
 
-/// Bytes, in base64 on the wire. They may be secret and are not shown in debug output.
+/// Bytes, encoded as base64. They may be secret, so debug output omits them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 
@@ -103,7 +105,7 @@ pub struct Reply {
     pub id: Option<u64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ok: bool,
-    /// The key was written before; nothing was written now.
+    /// Whether the key was written before; nothing was written now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub already: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +114,7 @@ pub struct Reply {
     pub error: Option<Fault>,
 }
 
-/// The state that `ping` and `limit` answer with.
+/// The state returned by `ping` and `limit`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub identity: Identity,
@@ -125,7 +127,8 @@ pub struct State {
 #[serde(rename_all = "snake_case")]
 pub enum Limited {
     OutputLimit,
-    /// The disk took no more, for this or another reason; the holder tries again by itself.
+    /// The disk refuses writes, because it is full or for another reason; the holder retries by
+    /// itself.
     DiskFull,
 }
 
@@ -140,36 +143,36 @@ pub struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultCode {
-    /// The line is no request of this version.
+    /// The line is not a request of this version.
     BadRequest,
-    /// Too much is queued; the same request may be tried again.
+    /// Too much is queued; the same request may be retried.
     Busy,
     /// The command's input is closed, or it never had one.
     StdinClosed,
     /// The command has ended.
     Ended,
-    /// This peer may not connect, or not ask for this.
+    /// This peer may not connect or make this request.
     Forbidden,
-    /// The key was written before, with other bytes; nothing was written now.
+    /// The key was written before with different bytes; nothing was written now.
     Conflict,
 }
 
-/// What a following client is told without asking.
+/// A message to following clients, sent without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "notice")]
 pub enum Notice {
-    /// The journal has grown; several growths may be told as one.
+    /// The journal has grown; several growths may be reported as one.
     Journal {
         end: u64,
     },
     Limit {
         limited: Limited,
     },
-    /// So many people speak with the command themselves now.
+    /// The number of users who talk to the command directly.
     Visits {
         people: u32,
     },
-    /// Whether the command's own process is stopped by a signal. Of one that never was nothing is told.
+    /// Whether the command's own process is stopped by a signal. Not sent for one that never was.
     Suspended {
         suspended: bool,
     },
@@ -179,13 +182,13 @@ pub enum Notice {
     Gone,
 }
 
-/// What a viewport is sent without asking.
+/// A message to a viewport, sent without a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "view")]
 pub enum View {
-    /// The next bytes of the terminal, as they are in the journal: with what was masked hidden.
+    /// The next bytes of the terminal as they are in the journal, with secrets masked.
     Output { data: Data },
-    /// The viewport was too slow and has missed so many bytes. What follows is of the present.
+    /// The viewport was too slow and missed this many bytes. The current output follows.
     Skipped { bytes: u64 },
 }
 
@@ -197,14 +200,15 @@ pub enum Message {
     View(View),
 }
 
-/// Adds a seal to the key of a write: hexadecimal digits that only the daemon can derive. A key that nobody else can
-/// guess cannot be taken by somebody else before the daemon writes it. The journal has it with its seal.
+/// Adds a seal to the key of a write: hexadecimal digits that only the daemon can derive. No other
+/// process can guess such a key and use it before the daemon does. The journal stores the key with
+/// its seal.
 pub fn sealed_key(key: &str, seal: &str) -> String {
     let seal: String = seal.chars().take(SEAL_DIGITS).collect();
     format!("{key}{SEAL}{seal}")
 }
 
-/// The key of a write without its seal, if it has one.
+/// Returns the key of a write without its seal, if it has one.
 pub fn plain_key(key: &str) -> &str {
     let is_seal =
         |seal: &str| seal.len() == SEAL_DIGITS && seal.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -219,13 +223,13 @@ impl Request {
         Self { v: WIRE_VERSION, id, op }
     }
 
-    /// Reads a line of a client, or says what to answer instead.
+    /// Parses a client's line. The error is the answer to send.
     pub fn parse(line: &[u8]) -> Result<Self, Reply> {
         let refuse = |id, message: String| Err(Reply::refused(id, FaultCode::BadRequest, message));
         match serde_json::from_slice::<Self>(line) {
             Ok(request) if request.v == WIRE_VERSION => Ok(request),
             Ok(request) => {
-                refuse(Some(request.id), format!("version {} is not known here", request.v))
+                refuse(Some(request.id), format!("version {} is not supported", request.v))
             }
             Err(error) => refuse(id_of(line), format!("not a request: {error}")),
         }
@@ -244,7 +248,7 @@ impl Reply {
 }
 
 impl Message {
-    /// Reads a line of a holder.
+    /// Parses a holder's line.
     pub fn parse(line: &[u8]) -> serde_json::Result<Self> {
         let value: serde_json::Value = serde_json::from_slice(line)?;
         if value.get("notice").is_some() {
@@ -272,12 +276,12 @@ impl Serialize for Data {
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // The decoder's own message quotes a byte of what may be secret.
+        // The decoder's own message quotes a byte of the data, which may be secret.
         STANDARD.decode(text).map(Self).map_err(|_| de::Error::custom("data is not base64"))
     }
 }
 
-/// The id of a request that is otherwise not understood.
+/// Returns the id of a request that is otherwise invalid.
 fn id_of(line: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
     struct Id {

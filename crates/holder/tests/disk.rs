@@ -1,6 +1,7 @@
-//! A disk that takes no more: nothing is lost, and what cannot be recorded is not done.
+//! A disk that refuses writes: nothing is lost, and nothing is done that cannot be recorded.
 //!
-//! The disks are mounts of the holder's own, seen from here through its root, so that no privilege is needed.
+//! The disks are mounts of the holder, seen from here through its root, so that no privilege is
+//! needed.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -40,7 +41,7 @@ fn a_full_disk_blocks_and_loses_nothing() {
 
 #[test]
 fn a_start_that_cannot_be_recorded_is_taken_back() {
-    // Room for the directory, the holder's record, the journal and the socket, and not for more.
+    // Room for the directory, the holder's record, the journal and the socket, but no more.
     let disk =
         "mount -t tmpfs -o nr_inodes=9 none \"$0\" && touch \"$0/1\" \"$0/2\" \"$0/3\" \"$0/4\"";
     let (temp, dir, spec, started) = start_on(disk, sh("sleep 1000"));
@@ -74,7 +75,7 @@ fn through_root(pid: u32, path: &Path) -> PathBuf {
     format!("/proc/{pid}/root{}", path.display()).into()
 }
 
-/// Keeps a directory within reach when its mount ends with the holder.
+/// Keeps a directory reachable when its mount ends with the holder.
 fn keep(dir: &Path) -> (File, PathBuf) {
     let file = File::open(dir).unwrap();
     let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();

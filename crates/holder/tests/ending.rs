@@ -1,4 +1,4 @@
-//! Ending: ordered, the whole tree, verified; also without the holder.
+//! Ending: in order, the whole tree, verified; also without the holder.
 
 use std::fs;
 use std::time::Duration;
@@ -158,15 +158,16 @@ fn a_launch_is_ended_by_its_traces_though_its_directory_is_gone_and_its_holder_s
         let held = launch.held();
         stop(launch.holder_pid());
         fs::remove_dir_all(&launch.dir).unwrap();
-        // Nobody of them has the mark any more: they are known by their holder, and that by the record or
-        // by its command line.
+        // None of them carries the mark any more: they are found through their holder, and the
+        // holder through its record or its command line.
         until("all have cleaned their environment", || {
             tree::survivors(&launch.key).unwrap().is_empty()
         });
         let line = vec![launch.dir.clone().into_os_string()];
-        let traces = match known {
-            true => Traces { holder: Some(held.holder.clone()), ..Traces::of(&launch.key) },
-            false => Traces { holder_line: line, ..Traces::of(&launch.key) },
+        let traces = if known {
+            Traces { holder: Some(held.holder.clone()), ..Traces::of(&launch.key) }
+        } else {
+            Traces { holder_line: line, ..Traces::of(&launch.key) }
         };
         let ended = tree::end_all(&traces, Duration::ZERO).unwrap();
         assert!(ended.verified() && ended.found >= 2, "{ended:?}");
@@ -203,7 +204,7 @@ fn ending_survivors_that_are_not_there_finds_none() {
     assert_eq!((ended.found, ended.verified()), (0, true));
 }
 
-/// Waits until the marked tree has at least so many processes.
+/// Waits until the marked tree has at least `count` processes.
 fn tree_of(launch: &Launch, count: usize) -> Vec<Identity> {
     let mut tree = Vec::new();
     until("the tree has grown", || {
@@ -213,7 +214,7 @@ fn tree_of(launch: &Launch, count: usize) -> Vec<Identity> {
     tree
 }
 
-/// Stops a process, and waits until it is.
+/// Stops a process, and waits until it is stopped.
 fn stop(pid: u32) {
     let raw = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(raw, rustix::process::Signal::STOP).unwrap();

@@ -1,4 +1,4 @@
-//! Input: each key once, secrets as envelopes only, never in the holder's way.
+//! Input: each key is written once, secrets only as envelopes, and the holder never blocks on it.
 
 use std::fs;
 
@@ -143,9 +143,10 @@ fn envelopes(launch: &Launch) -> Vec<Envelope> {
 fn kept_input(launch: &Launch) -> Vec<u8> {
     let mut bytes = Vec::new();
     for frame in launch.frames().iter().filter(|frame| frame.channel == Channel::Stdin) {
-        match frame.flags.contains(Flags::CONTINUED) {
-            true => bytes.extend_from_slice(&frame.payload),
-            false => bytes.extend_from_slice(Envelope::split(&frame.payload).unwrap().1),
+        if frame.flags.contains(Flags::CONTINUED) {
+            bytes.extend_from_slice(&frame.payload);
+        } else {
+            bytes.extend_from_slice(Envelope::split(&frame.payload).unwrap().1);
         }
     }
     bytes

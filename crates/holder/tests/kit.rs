@@ -1,4 +1,4 @@
-//! What all tests share: launches in a directory of their own, bounded waits, and reading the journal.
+//! Shared test support: launches in temporary directories, bounded waits, and journal readers.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use rustix::event::poll;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tempfile::TempDir;
 
-/// No wait in these tests takes longer.
+/// The longest wait in these tests.
 const PATIENCE_S: i64 = 60;
 
 pub(crate) fn program() -> Vec<OsString> {
     vec![env!("CARGO_BIN_EXE_hold-for-tests").into()]
 }
 
-/// A launch that leaves nothing behind, however its test ends.
+/// A launch that is cleaned up however its test ends.
 pub(crate) struct Launch {
     pub(crate) dir: PathBuf,
     pub(crate) key: String,
@@ -30,7 +30,7 @@ pub(crate) struct Launch {
     _temp: TempDir,
 }
 
-/// A spec for a shell script, with a key that no other test has.
+/// A spec for a shell script, with a key unique among all tests.
 pub(crate) fn sh(script: &str) -> HoldSpec {
     command(&["sh", "-c", script])
 }
@@ -46,13 +46,13 @@ pub(crate) fn with_pipe(spec: HoldSpec) -> HoldSpec {
     HoldSpec { stdin: StdinMode::Pipe, ..spec }
 }
 
-/// A terminal as most are.
+/// Adds a terminal of the usual size.
 pub(crate) fn in_terminal(spec: HoldSpec) -> HoldSpec {
     HoldSpec { tty: Some(Tty { columns: 80, rows: 24 }), ..with_pipe(spec) }
 }
 
 impl Launch {
-    /// Starts a holder; the spec's key is replaced by one of the launch's own.
+    /// Starts a holder; the spec's key is replaced by a unique one.
     pub(crate) fn start(spec: HoldSpec) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("launch");
@@ -65,7 +65,7 @@ impl Launch {
         Self { dir, key: spec.key, holder: Some(started.holder), _temp: temp }
     }
 
-    /// Takes over a holder that the test started in a way of its own.
+    /// Takes over a holder that the test started itself.
     pub(crate) fn adopt(temp: TempDir, dir: PathBuf, key: String, holder: Child) -> Self {
         Self { dir, key, holder: Some(holder), _temp: temp }
     }
@@ -86,7 +86,7 @@ impl Launch {
         held
     }
 
-    /// Waits for the holder to leave, which it does when the tree is gone.
+    /// Waits for the holder to exit, which it does once the tree is gone.
     pub(crate) fn wait(&mut self) -> (ExitRecord, Gone) {
         assert!(self.wait_for_holder().success());
         let looked = look(&self.dir).unwrap();
@@ -128,7 +128,7 @@ impl Launch {
         });
     }
 
-    /// The file in the launch's temporary directory.
+    /// A file in the launch's temporary directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.parent().unwrap().join(name)
     }
@@ -179,7 +179,7 @@ pub(crate) fn wait_limited(link: &mut Link, limited: Limited) {
     until("the holder is limited", || state(link).limited == Some(limited));
 }
 
-/// Waits for a condition, within bounds.
+/// Waits for a condition, with a timeout.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = now().tv_sec + PATIENCE_S;
     while !holds() {
@@ -188,7 +188,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Lets time pass where time itself is what is observed.
+/// Sleeps, for tests that observe the passing of time itself.
 pub(crate) fn pause(duration: Duration) {
     let duration = Timespec::try_from(duration).unwrap();
     poll(&mut [], Some(&duration)).unwrap();

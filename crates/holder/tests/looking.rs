@@ -1,4 +1,4 @@
-//! What a look at a launch directory says, above all when it cannot be sure.
+//! The state of a launch directory, especially when it is uncertain.
 
 use std::fs;
 

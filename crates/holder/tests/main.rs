@@ -1,6 +1,6 @@
 //! The holder with real processes, pipes, sockets and files.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod disk;
 mod ending;

@@ -1,4 +1,4 @@
-//! Commands that listen: one connection, one line per message, everything else as with pipes.
+//! Listening commands: one connection, one line per message, everything else as with pipes.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -16,7 +16,7 @@ use crate::kit::{
     Launch, command, pause, proc_value, sh, state, until, wait_limited, write, write_op,
 };
 
-/// The highest memory that a holder may reach while a large message passes through it.
+/// The peak memory of a holder while a large message passes through it.
 const MAX_PEAK_KB: u64 = 16 << 10;
 /// Private memory of an idle holder.
 const MAX_PRIVATE_KB: u64 = 2048;
@@ -204,14 +204,14 @@ fn a_server_that_refuses_or_never_comes_has_a_closed_output() {
     let refusing = serve("listen refuse complain:lives park");
     wait_for_errors(&refusing, "lives");
     until("the refusal is noted", || notes(&refusing).0 == [Note::StdoutClosed]);
-    let why = "the server does not upgrade: it answers with \"HTTP/1.1 403 Forbidden\"".into();
+    let why = "the server rejected the upgrade: it answers with \"HTTP/1.1 403 Forbidden\"".into();
     assert_eq!(notes(&refusing).1, [RelayNote::RelayFailed { why }]);
     let stage = Stage::new();
     let fifo = stage.fifo();
     let mut absent = stage.start(&format!("await:{fifo}"));
     let mut link = absent.link();
     let waiting = link.send(write_op("k", b"x\n")).unwrap();
-    // Answered after the write was taken.
+    // Answered after the write was accepted.
     state(&mut link);
     fs::write(&fifo, "").unwrap();
     assert_eq!(fault(link.reply(waiting)), FaultCode::StdinClosed);
@@ -227,14 +227,14 @@ fn a_key_is_sent_once_whoever_asks() {
     let stage = Stage::new();
     let fifo = stage.fifo();
     let mut launch = stage.start(&format!("await:{fifo} listen accept echo:3"));
-    // It is queued by a client that leaves before there is a connection.
+    // Queued by a client that disconnects before the connection is established.
     let mut gone = launch.link();
     gone.send(write_op("k1", b"one\n")).unwrap();
     state(&mut gone);
     drop(gone);
     let mut link = launch.link();
     let same = link.send(write_op("k1", b"one\n")).unwrap();
-    // Both are waiting before there is a connection.
+    // Both are waiting before the connection is established.
     state(&mut link);
     fs::write(&fifo, "").unwrap();
     assert!(!link.reply(same).unwrap().already);
@@ -292,7 +292,7 @@ fn a_secret_message_is_an_envelope_and_nothing_else() {
     for entry in fs::read_dir(&launch.dir).unwrap() {
         let path = entry.unwrap().path();
         let bytes = fs::read(&path).unwrap();
-        // The command line of the test's server names it.
+        // The command line of the test's server contains it.
         let text = String::from_utf8_lossy(&bytes).replace("hear:canary-1234", "");
         assert!(!text.contains("canary"), "{path:?}");
     }
@@ -418,7 +418,7 @@ fn a_server_with_a_second_name_is_not_spoken_with() {
     let stage = Stage::new();
     let (socket, fifo) = (stage.socket(), stage.fifo());
     let spec = stage.spec(&["listen", &format!("await:{fifo}"), "park"]);
-    // Bound elsewhere first, so that the second name is there before the holder finds the first.
+    // Bound elsewhere first, so that the second name exists before the holder finds the first.
     let other = format!("{socket}.other");
     let mut spec = HoldSpec { relay: None, ..spec };
     spec.argv[1] = other.clone();
@@ -446,7 +446,7 @@ fn people_come_through_the_door_and_who_is_held_does_not() {
         .clone()
         .map(|relay| Relay { door: Some(Door { socket: door.clone() }), ..relay });
     fs::create_dir(held.join("some-check")).unwrap();
-    // This test is the operator until it has the lock; then it is the daemon.
+    // This test is the operator until it takes the lock; then it is the daemon.
     let boundary = Some(Boundary {
         held: vec![held.clone()],
         lock: held.join("lock"),
@@ -465,7 +465,10 @@ fn people_come_through_the_door_and_who_is_held_does_not() {
     assert_eq!(tries("some-check"), "HTTP/1.1 403 Forbidden\n");
     assert!(tries("of-another-home").starts_with("HTTP/1.1 101"));
     let refused = launch.link().request(Op::Stop { grace_ms: 0 });
-    assert!(refused.unwrap_err().to_string().contains("do this"), "the operator is not the daemon");
+    assert!(
+        refused.unwrap_err().to_string().contains("carry out"),
+        "the operator is not the daemon"
+    );
     let lock = fs::File::create(held.join("lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     launch.link().request(Op::Stop { grace_ms: 0 }).unwrap();
@@ -501,7 +504,7 @@ impl Stage {
         relayed(command(&[&program, steps].concat()), Path::new(&socket))
     }
 
-    /// Starts the scripted server with steps that have no space in them.
+    /// Starts the scripted server with steps that contain no spaces.
     fn start(self, steps: &str) -> Launch {
         let spec = self.spec(&steps.split_whitespace().collect::<Vec<_>>());
         self.hold(spec)
@@ -534,7 +537,7 @@ fn wait_for_errors(launch: &Launch, word: &str) {
     until("the command says it", || text(launch, Channel::Stderr).contains(word));
 }
 
-/// The lines that the command itself wrote with this word; its shell tells of more.
+/// The lines with this word that the command itself wrote; its shell writes more.
 fn lines_with(launch: &Launch, word: &str) -> usize {
     text(launch, Channel::Stderr).lines().filter(|line| line.contains(word)).count()
 }
@@ -556,7 +559,7 @@ fn notes(launch: &Launch) -> (Vec<Note>, Vec<RelayNote>) {
     (plain, relay)
 }
 
-/// The inputs, each with what is kept of it.
+/// The inputs, each with its kept bytes.
 fn envelopes(launch: &Launch) -> Vec<(Envelope, String)> {
     let input = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Stdin);
     let split = input.filter_map(|frame| {

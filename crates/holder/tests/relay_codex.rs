@@ -1,4 +1,4 @@
-//! The relay with the real Codex, which needs no model to shake hands, to answer and to end.
+//! The relay with the real Codex, which needs no model for the handshake, for answers and to exit.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::kit::{Launch, command, pause, proc_value, until, write};
 
-/// Keeps Codex from reaching out by itself.
+/// Keeps Codex off the network.
 const QUIET: &str = "\
 check_for_update_on_startup = false
 [analytics]
@@ -37,7 +37,7 @@ fn codex_is_spoken_with_over_one_connection_that_needs_no_client() {
     assert!(answer["result"]["userAgent"].as_str().unwrap().starts_with("relay/"), "{answer}");
     write(&mut launch.link(), "2", b"{\"method\":\"initialized\"}\n").unwrap();
 
-    // Nobody is connected to the holder for a while.
+    // No client is connected to the holder for a while.
     pause(Duration::from_millis(500));
     let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
     let before = switches();
@@ -45,7 +45,7 @@ fn codex_is_spoken_with_over_one_connection_that_needs_no_client() {
     let dirty = proc_value(launch.holder_pid(), "status", "RssAnon");
     println!("wake-ups in 2 s: {}; private: {dirty} kB dirty", switches() - before);
 
-    // Only the connection that was initialized may ask this.
+    // Only the initialized connection may send this.
     let list = b"{\"id\":2,\"method\":\"thread/loaded/list\",\"params\":{}}\n";
     write(&mut launch.link(), "3", list).unwrap();
     assert_eq!(self::answer(&launch, 2)["result"]["data"], Value::Array(Vec::new()));
@@ -61,7 +61,7 @@ fn codex_is_spoken_with_over_one_connection_that_needs_no_client() {
     assert!(!launch.path("long").join("a".repeat(150)).join("codex.sock").exists());
 }
 
-/// The program, or nothing if it is known to be missing.
+/// The program, or `None` if it is known to be missing.
 #[expect(clippy::disallowed_methods, reason = "the test run says where the program is")]
 fn codex() -> Option<PathBuf> {
     let given = std::env::var_os("PROVOST_CODEX_FOR_TESTS");
@@ -72,8 +72,8 @@ fn codex() -> Option<PathBuf> {
     Some(given.expect("PROVOST_CODEX_FOR_TESTS names the Codex to test with").into())
 }
 
-/// Starts an app-server on a socket whose path is longer than an address may be. Its home is not below its
-/// temporary directory, as it wants it.
+/// Starts an app-server on a socket whose path is longer than an address allows. Codex requires its
+/// home to be outside its temporary directory.
 fn app_server(codex: &std::path::Path) -> Launch {
     let temp = tempfile::tempdir().unwrap();
     let path = |name: &str| temp.path().join(name);

@@ -1,4 +1,4 @@
-//! What an idle holder costs.
+//! The cost of an idle holder.
 
 use std::time::Duration;
 

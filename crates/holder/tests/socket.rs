@@ -1,4 +1,4 @@
-//! The socket: reachable by whom it should be, and robust against whatever comes.
+//! The socket: access control, and robustness against any input.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -70,7 +70,7 @@ fn a_client_that_does_not_read_holds_nobody_up() {
     let mut deaf = UnixStream::connect(launch.dir.join("io.sock")).unwrap();
     deaf.write_all(b"{\"v\":1,\"id\":1,\"op\":\"follow\"}\n").unwrap();
     deaf.set_nonblocking(true).unwrap();
-    // Pings until neither the socket nor the holder takes more.
+    // Sends pings until neither the socket nor the holder takes more.
     let pings = b"{\"v\":1,\"id\":1,\"op\":\"ping\"}\n".repeat(1000);
     let mut link = launch.link();
     until("its requests are no longer read", || {

@@ -1,4 +1,4 @@
-//! Taking a launch: once, with nothing inherited, and with a clear record when it cannot start.
+//! Taking a launch: once, with nothing inherited, and with a clear record if it cannot start.
 
 use std::ffi::OsString;
 use std::fs;
@@ -127,7 +127,7 @@ fn no_file_has_the_environment_or_secret_input() {
         let path = entry.unwrap().path();
         let bytes = fs::read(&path).unwrap();
         files += 1;
-        // The script names the canaries, so only `argv` in held.json may.
+        // The script contains the canaries, so only `argv` in held.json may.
         let text =
             String::from_utf8_lossy(&bytes).replace("test \\\"$TOKEN\\\" = canary-token", "");
         assert!(!text.contains("canary-token"), "{path:?}");
@@ -157,7 +157,7 @@ fn a_holder_that_cannot_have_a_session_says_so_and_starts_nothing() {
     let mut holder = holder.spawn().unwrap();
     let spec = serde_json::to_vec(&keyed(sh("exit 3"))).unwrap();
     holder.stdin.take().unwrap().write_all(&spec).unwrap();
-    // The leader of a group cannot open a session.
+    // A group leader cannot create a session.
     assert_eq!(holder.wait().unwrap().code(), Some(2));
     assert_eq!(look(&dir).unwrap(), Looked::Absent);
 }

@@ -1,4 +1,4 @@
-//! A command in a terminal of its own: all that holds for pipes, and what only terminals have.
+//! A command in its own terminal: everything that holds for pipes, and terminal features.
 
 use std::fs;
 use std::process::Command;

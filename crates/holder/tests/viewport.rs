@@ -1,4 +1,4 @@
-//! Viewports: what they are sent, what is typed at them, and that nothing depends on them.
+//! Viewports: their output, their input, and that nothing depends on them.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ use crate::kit::{
     Launch, command, in_terminal, proc_value, program, sh, state, until, with_pipe, write,
 };
 
-/// Says its size whenever that changes, and repeats what is typed.
+/// Prints its size whenever it changes, and echoes its input.
 const SIZES: &str =
     "trap 'stty size' WINCH; echo ready; while :; do read -t 0.05 x && echo got $x; done";
 
@@ -145,7 +145,7 @@ fn a_person_sees_types_resizes_and_leaves() {
     let mut person = Person::sit_down(100, 30);
     let before = person.modes();
     let shown = person.view(&launch.dir);
-    // First a row less, so that a program paints its screen anew.
+    // First one row less, so that a program redraws its screen.
     person.wait_for("29 100");
     person.wait_for("30 100");
     person.type_in(b"hello\r");
@@ -244,7 +244,7 @@ fn what_is_no_terminal_is_refused() {
     assert!(matches!(refused, Err(viewport::Error::NoTerminal(_))), "{refused:?}");
 }
 
-/// Somebody with a terminal of their own.
+/// A user with their own terminal.
 struct Person {
     screen: File,
     seat: OwnedFd,
@@ -298,7 +298,7 @@ impl Person {
         self.screen.write_all(keys).unwrap();
     }
 
-    /// Waits for this on the screen, after what was waited for before.
+    /// Waits for this text on the screen, after the text awaited before.
     fn wait_for(&mut self, text: &str) {
         until(text, || {
             let mut part = [0; 4096];
@@ -323,7 +323,7 @@ fn typing(bytes: &[u8]) -> Op {
     Op::Type { data: Data(bytes.to_vec()) }
 }
 
-/// Waits for this in what a viewport is sent, and gives how many bytes that was.
+/// Waits for this text in a viewport's output. Returns the number of bytes read.
 fn see(link: &mut Link, text: &str) -> usize {
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains(text) {

@@ -1,4 +1,4 @@
-//! What is written: a batch of events over several streams, and what is checked before anything is touched.
+//! A write: a batch of events for several streams, and its validation before anything is stored.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,20 @@ use crate::{FoundBy, Moment, StreamId, Words};
 
 /// The largest JSON of one event; bulk output belongs in a journal, not in the ledger.
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
-/// The largest summary of a stream for listings.
+/// The largest projection of a stream.
 pub const MAX_CARD_BYTES: usize = 256 * 1024;
 /// The largest snapshot of a stream's state.
 pub const MAX_SNAPSHOT_BYTES: usize = 16 * 1024 * 1024;
 /// The largest reply remembered for an idempotency key.
 pub const MAX_REPLY_BYTES: usize = 1024 * 1024;
-/// The longest idempotency key or key of something owed.
+/// The longest idempotency key or key of a pending item.
 pub const MAX_KEY_BYTES: usize = 512;
-/// The longest kind of an event or of something owed.
+/// The longest kind of an event or a pending item.
 pub const MAX_KIND_BYTES: usize = 100;
 /// The longest name of an actor.
 pub const MAX_ACTOR_BYTES: usize = 512;
 
-/// Everything that one decision writes; all of it becomes durable, or none.
+/// Everything that one decision writes. It becomes durable as a whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub at: Moment,
@@ -30,7 +30,7 @@ pub struct Batch {
     pub idempotency: Vec<Idempotency>,
 }
 
-/// What a batch does to one stream.
+/// A batch's changes to one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamWrite {
     pub stream: StreamId,
@@ -38,30 +38,31 @@ pub struct StreamWrite {
     pub expected: u64,
     pub events: Vec<NewEvent>,
     pub open: bool,
-    /// Replaces everything that the stream owed.
+    /// Replaces all pending items of the stream.
     pub owed: Vec<Owed>,
-    /// The summary for listings, as JSON; a cache, replaced by every write.
+    /// The projection (row for listings), as JSON; a cache, replaced by every write.
     pub card: Option<String>,
-    /// What the stream is found by after this write; `None` keeps what it was found by before.
+    /// The stream's search terms after this write; `None` keeps the previous ones.
     pub found_by: Option<FoundBy>,
-    /// The state after this write; `None` keeps the snapshot of before, which stays true of its version.
+    /// The state after this write; `None` keeps the previous snapshot, which stays valid for its
+    /// version.
     pub snapshot: Option<Snapshot>,
 }
 
-/// An event to be recorded.
+/// An event to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
     pub kind: String,
     pub v: u16,
-    /// Who brought it about.
+    /// The actor that caused it.
     pub actor: String,
     /// One line of JSON.
     pub data: String,
-    /// What it is found by; most events are found by nothing.
+    /// Its search terms; most events have none.
     pub words: Words,
 }
 
-/// An effect that is owed (no due time) or a durable timer.
+/// A pending effect (without a due time) or a durable timer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Owed {
     pub key: String,
@@ -69,14 +70,14 @@ pub struct Owed {
     pub due_mono_ms: Option<u64>,
 }
 
-/// A stream's folded state, stamped with the version of the fold that made it.
+/// A stream's folded state, with the version of the fold that produced it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub fold_version: u32,
     pub data: String,
 }
 
-/// The reply to a command, remembered under the key that the command carried.
+/// The reply to a command, stored under the command's idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idempotency {
     pub key: String,
@@ -84,16 +85,16 @@ pub struct Idempotency {
     pub reply: String,
 }
 
-/// Why a batch was refused before anything was touched.
+/// Why a batch was rejected before anything was stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    #[error("a batch records at least one event or one reply")]
+    #[error("a batch must contain at least one event or reply")]
     Empty,
     #[error("the write to {stream} has no events")]
     NoEvents { stream: StreamId },
     #[error("{stream} is written twice in one batch")]
     StreamTwice { stream: StreamId },
-    #[error("the {what} `{key}` is given twice")]
+    #[error("the {what} `{key}` occurs twice")]
     KeyTwice { what: &'static str, key: String },
     #[error("the {what} is {bytes} bytes long, at most {limit} are allowed")]
     TooLarge { what: &'static str, bytes: usize, limit: usize },
@@ -106,7 +107,7 @@ pub enum Invalid {
 }
 
 impl Batch {
-    /// Checks all that can be checked without looking at the ledger.
+    /// Checks everything that can be checked without reading the ledger.
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         if self.writes.is_empty() && self.idempotency.is_empty() {
             return Err(Invalid::Empty);
@@ -150,11 +151,12 @@ impl NewEvent {
     }
 }
 
-/// Says whether a text is one line of JSON, as every stored event is.
+/// Returns why a text is not one line of JSON, as every stored event must be.
 pub(crate) fn json_fault(text: &str) -> Option<String> {
-    // Records are exported one to a line as they are, so a line break, which JSON allows between tokens, is not.
+    // Records are exported unchanged, one per line. So a line break, which JSON allows between
+    // tokens, is rejected.
     if text.bytes().any(|b| b == b'\n' || b == b'\r') {
-        return Some("it has a line break".to_owned());
+        return Some("it contains a line break".to_owned());
     }
     serde_json::from_str::<IgnoredAny>(text).err().map(|e| e.to_string())
 }
@@ -172,10 +174,10 @@ fn check_idempotency(all: &[Idempotency]) -> Result<(), Invalid> {
 fn check_owed(all: &[Owed]) -> Result<(), Invalid> {
     let mut keys = BTreeSet::new();
     for owed in all {
-        check_text("key of what is owed", &owed.key, MAX_KEY_BYTES)?;
-        check_text("kind of what is owed", &owed.kind, MAX_KIND_BYTES)?;
+        check_text("key of a pending item", &owed.key, MAX_KEY_BYTES)?;
+        check_text("kind of a pending item", &owed.kind, MAX_KIND_BYTES)?;
         check_number("due time", owed.due_mono_ms.unwrap_or(0))?;
-        check_once("key of what is owed", &owed.key, &mut keys)?;
+        check_once("key of a pending item", &owed.key, &mut keys)?;
     }
     Ok(())
 }

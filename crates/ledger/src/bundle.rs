@@ -1,7 +1,8 @@
-//! A bundle: a directory with some streams of a ledger and a manifest that says what is in it.
+//! A bundle: a directory with some streams of a ledger and a manifest of its contents.
 //!
-//! The manifest follows from the streams alone, so the bundle of an import is the bundle that was imported. Its digests
-//! show damage and edits; they are no signature, and say nothing about who wrote it.
+//! The manifest is derived from the streams alone, so exporting an imported bundle yields the same
+//! bundle. Its digests detect damage and edits. They are not a signature, and do not identify the
+//! author.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufReader, Read, Write};
@@ -14,7 +15,7 @@ use crate::export::{self, export_streams};
 use crate::lines::{self, Header, Line, LineReader};
 use crate::{ReadLedger, StreamId};
 
-/// The version of the form of bundles.
+/// The version of the bundle format.
 pub const BUNDLE_VERSION: u32 = 1;
 
 const FORMAT: &str = "provost-bundle";
@@ -23,26 +24,26 @@ const STREAMS: &str = "streams.jsonl";
 /// The longest manifest that is read.
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
-/// What a bundle says of itself.
+/// The contents of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     pub format: String,
     pub version: u32,
     /// The stream that the bundle is about; the others belong to it.
     pub subject: StreamId,
-    /// Whether something of it was still open.
+    /// Whether any of its streams was still open.
     pub snapshot: bool,
     /// Oldest first.
     pub streams: Vec<BundledStream>,
     pub records: u64,
     pub files: Vec<BundledFile>,
-    /// BLAKE3 of the manifest itself, with nothing in this place.
+    /// BLAKE3 of the manifest itself, with this field empty.
     #[serde(default)]
     pub blake3: String,
 }
 
 impl Manifest {
-    /// Gives the digest of all that it says.
+    /// Returns the digest of all other fields.
     fn digest(&self) -> Result<String, serde_json::Error> {
         let bare = Manifest { blake3: String::new(), ..self.clone() };
         Ok(blake3::hash(&serde_json::to_vec(&bare)?).to_hex().to_string())
@@ -67,17 +68,17 @@ pub struct BundledFile {
     pub blake3: String,
 }
 
-/// A bundle that was read and is what its manifest says.
+/// A bundle that was read and matches its manifest.
 #[derive(Debug)]
 pub struct Bundle {
     pub manifest: Manifest,
     path: PathBuf,
 }
 
-/// Why there is no bundle.
+/// Why a bundle could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{} exists already; a bundle goes into a directory of its own", path.display())]
+    #[error("{} exists already; a bundle needs a new directory", path.display())]
     Exists { path: PathBuf },
     #[error("could not {doing} {}", path.display())]
     Io {
@@ -86,17 +87,17 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    #[error("{} is no plain file", path.display())]
+    #[error("{} is not a regular file", path.display())]
     NoFile { path: PathBuf },
     #[error(transparent)]
     Export(#[from] export::Error),
-    #[error("{} is no manifest of a bundle: {what}", path.display())]
+    #[error("{} is not a bundle manifest: {what}", path.display())]
     NoManifest { path: PathBuf, what: String },
     #[error(
         "the bundle has version {found}, and this program reads version {BUNDLE_VERSION}; use a newer provost"
     )]
     Version { found: u32 },
-    #[error("{} is not what the manifest says: {what}", path.display())]
+    #[error("{} does not match the manifest: {what}", path.display())]
     Altered { path: PathBuf, what: String },
     #[error("{}", path.display())]
     Line {
@@ -130,7 +131,7 @@ pub fn write_bundle(
         files: vec![look_at(dir, STREAMS)?],
         blake3: String::new(),
     };
-    // Last, so that a directory with a manifest is a whole bundle.
+    // Written last, so that a directory with a manifest is a complete bundle.
     let path = dir.join(MANIFEST);
     let unwritten = |why: serde_json::Error| io_error("write", &path, io::Error::from(why));
     manifest.blake3 = manifest.digest().map_err(unwritten)?;
@@ -150,7 +151,7 @@ impl Bundle {
         let [file] = manifest.files.as_slice() else {
             return Err(no_manifest(dir, "expected one file of streams"));
         };
-        // Names are compared and not followed: they may have been written to lead elsewhere.
+        // Names are compared, not followed: a forged one could point elsewhere.
         if file.name != STREAMS {
             return Err(no_manifest(dir, format!("expected the file {STREAMS}")));
         }
@@ -161,11 +162,11 @@ impl Bundle {
             return Err(altered(format!("it has {} bytes, not {}", found.bytes, file.bytes)));
         }
         if found.blake3 != file.blake3 {
-            return Err(altered("its digest is another".to_owned()));
+            return Err(altered("its digest differs".to_owned()));
         }
         let streams = streams_in(&path)?;
         if streams != manifest.streams {
-            return Err(altered("it holds other streams".to_owned()));
+            return Err(altered("it contains different streams".to_owned()));
         }
         let records: u64 = streams.iter().map(|stream| stream.records).sum();
         if records != manifest.records {
@@ -174,17 +175,17 @@ impl Bundle {
         if !streams.iter().any(|stream| stream.stream == manifest.subject) {
             return Err(altered(format!("{} is not among its streams", manifest.subject)));
         }
-        // Last: whatever can be compared with the streams themselves has a better reason.
+        // Checked last: a mismatch with the streams themselves gives a better error.
         let digest = manifest.digest().map_err(|why| no_manifest(dir, why))?;
         if digest != manifest.blake3 {
             let path = dir.join(MANIFEST);
-            let what = "its own digest is another: it was changed after it was written".to_owned();
+            let what = "its own digest differs: it was changed after it was written".to_owned();
             return Err(Error::Altered { path, what });
         }
         Ok(Bundle { manifest, path })
     }
 
-    /// Opens the file of streams, which `SqliteLedger::import` takes.
+    /// Opens the file of streams, the input of `SqliteLedger::import`.
     pub fn streams(&self) -> Result<BufReader<File>, Error> {
         open(&self.path)
     }
@@ -199,7 +200,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     let mut text = String::new();
     let mut file = open(path)?.take(MAX_MANIFEST_BYTES);
     file.read_to_string(&mut text).map_err(|source| io_error("read", path, source))?;
-    // The version first: what another one has besides is for another program.
+    // The version is read first: another version may have fields that this program does not know.
     let Version { format, version } =
         serde_json::from_str(&text).map_err(|why| no_manifest(path, why))?;
     match (format.as_str(), version) {
@@ -211,7 +212,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     }
 }
 
-/// Reads a file of streams to its end, with all its sums, and gives what is in it.
+/// Reads a file of streams to its end, checks all sums, and returns its streams.
 fn streams_in(path: &Path) -> Result<Vec<BundledStream>, Error> {
     let failed = |source| Error::Line { path: path.to_owned(), source };
     let mut lines = LineReader::new(open(path)?);
@@ -223,7 +224,7 @@ fn streams_in(path: &Path) -> Result<Vec<BundledStream>, Error> {
     loop {
         match lines.next_line().map_err(failed)? {
             Line::End(_) => return Ok(streams),
-            Line::Reply(_) => return Err(failed(lines.fault("a reply is in no bundle"))),
+            Line::Reply(_) => return Err(failed(lines.fault("a bundle cannot contain a reply"))),
             Line::Record(line) => match line.into_recorded() {
                 Err(why) => return Err(failed(lines.fault(why))),
                 Ok(record) => match streams.last_mut() {
@@ -271,19 +272,20 @@ fn create(path: &Path) -> Result<File, Error> {
     created.map_err(|source| io_error("make", path, source))
 }
 
-/// Opens a file of a bundle, and nothing that only looks like one: a pipe would be waited for.
+/// Opens a file of a bundle, but only a regular file: opening a pipe would block.
 fn open(path: &Path) -> Result<BufReader<File>, Error> {
     let mut options = File::options();
     let opened = options.read(true).custom_flags(NOT_WAITED_FOR).open(path);
     let file = opened.map_err(|source| io_error("open", path, source))?;
     let metadata = file.metadata().map_err(|source| io_error("look at", path, source))?;
-    match metadata.is_file() {
-        true => Ok(BufReader::new(file)),
-        false => Err(Error::NoFile { path: path.to_owned() }),
+    if metadata.is_file() {
+        Ok(BufReader::new(file))
+    } else {
+        Err(Error::NoFile { path: path.to_owned() })
     }
 }
 
-/// Opening a pipe does not wait for who writes into it; for a file it changes nothing.
+/// Opens a pipe without waiting for its writer; has no effect on a regular file.
 const NOT_WAITED_FOR: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 fn io_error(doing: &'static str, path: &Path, source: io::Error) -> Error {

@@ -1,4 +1,4 @@
-//! What can go wrong in the storage itself, whatever was asked of it.
+//! Failures of the storage itself, independent of the request.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use crate::StreamId;
 /// A failure of the storage.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no room; nothing was written, and it works again when there is.
-    #[error("no room left on the disk of {}; free some and try again", path.display())]
+    /// The disk is full; nothing was written, and it works again once there is space.
+    #[error("the disk of {} is full; free some space and try again", path.display())]
     Full { path: PathBuf },
     #[error("could not {action} {}", path.display())]
     Io {
@@ -18,16 +18,16 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// What is stored is not what was written.
+    /// The stored data differs from the data that was written.
     #[error(
         "{} is damaged: {what}; run `provost ledger verify` for the whole list, then restore a `provost ledger backup` or import an export into an empty home",
         path.display()
     )]
     Corrupt { path: PathBuf, what: String },
-    /// One record cannot be read; those after `seq` can still be asked for.
+    /// One record cannot be read; records after `seq` can still be read.
     #[error("record {seq} of the ledger cannot be read: {what}")]
     Unreadable { seq: u64, what: String },
-    /// The events of a stream are missing from the place where they were archived.
+    /// The archived events of a stream are missing or unreadable.
     #[error("the archived events of {stream} cannot be read from {}: {what}", path.display())]
     Archive { stream: StreamId, path: PathBuf, what: String },
     /// Another process held the file for longer than the busy timeout.
@@ -39,13 +39,13 @@ pub enum Error {
         #[source]
         source: rusqlite::Error,
     },
-    /// A fault asked for by a test of the caller.
+    /// A fault that a test injected.
     #[error("a fault was injected")]
     Injected,
 }
 
 impl Error {
-    /// Sorts an error of SQLite by what the caller can do about it.
+    /// Classifies an SQLite error by how the caller can react.
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
         let path = path.to_path_buf();
@@ -61,7 +61,7 @@ impl Error {
         }
     }
 
-    /// Names the file and the step of an error of the operating system.
+    /// Adds the file and the action to an operating-system error.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
         if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
@@ -71,7 +71,7 @@ impl Error {
     }
 }
 
-/// SQLite reports a full disk as such, except while it grows the shared-memory index of the log.
+/// SQLite reports a full disk as such, except while it grows the log's shared-memory index.
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|e| {
         e.code == rusqlite::ErrorCode::DiskFull

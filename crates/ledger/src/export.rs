@@ -1,8 +1,9 @@
-//! Writes a ledger, or some streams of it, as JSON lines: a header, the records stream by stream, the remembered
-//! replies, a trailer.
+//! Writes a ledger, or some of its streams, as JSON lines: a header, the records stream by stream,
+//! the stored replies, a trailer.
 //!
-//! Streams come oldest first and each in one piece, archived or not, so that an import needs to hold only one at a time and
-//! an export of the import is the same. Caches are left out: the import makes them anew.
+//! Streams are written oldest first and each without interruption, archived or not. So an import
+//! needs to hold only one at a time, and exporting the import yields the same bytes. Caches are
+//! omitted: the import rebuilds them.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use crate::{ReadLedger, Recorded, StreamId, Visit};
 /// The name of the format in the header.
 pub(crate) const FORMAT: &str = "provost-ledger";
 
-/// How much was exported.
+/// The size of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exported {
     pub streams: u64,
@@ -23,16 +24,16 @@ pub struct Exported {
     pub replies: u64,
 }
 
-/// Why an export is not whole.
+/// Why an export is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("could not write the export")]
     Write(#[from] io::Error),
-    #[error("could not read what to export")]
+    #[error("could not read the ledger")]
     Read(#[from] crate::Error),
 }
 
-/// Exports the ledger of a home as it is at one moment. The home's id lets an import know its own.
+/// Exports a home's ledger as of one moment. The home's id lets an import recognize its own home.
 pub fn export(
     ledger: &dyn ReadLedger,
     home: Option<&str>,
@@ -43,8 +44,8 @@ pub fn export(
     result.map(|end| Exported { streams: end.streams, records: end.records, replies: end.replies })
 }
 
-/// Exports some streams alone. What is written follows from their events: the same streams in another ledger give the
-/// same bytes. Replies are not among it: they are the home's, and no stream's.
+/// Exports only some streams. The output depends on their events alone: the same streams in another
+/// ledger yield the same bytes. Replies are excluded: they belong to the home, not to a stream.
 pub fn export_streams(
     ledger: &dyn ReadLedger,
     streams: &[StreamId],
@@ -78,7 +79,7 @@ impl<'a> Export<'a> {
         for stream in streams {
             all.push(self.ledger.read_stream(stream, 0)?);
         }
-        // Oldest first, as in a whole export.
+        // Oldest first, as in a full export.
         all.retain(|records| !records.is_empty());
         all.sort_by_key(|records| records.first().map(|record| record.seq));
         let last = all.iter().filter_map(|records| Some(records.last()?.seq)).max();
@@ -142,7 +143,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Writes one record as a line, in an export or in an archive.
+/// Writes one record as a line, in an export or an archive.
 pub(crate) fn write_record<W: Write>(
     lines: &mut LineWriter<W>,
     record: &Recorded,
@@ -152,7 +153,7 @@ pub(crate) fn write_record<W: Write>(
     Ok(lines.write(&Line::Record(line))?)
 }
 
-/// Ends a visit at the first error and keeps it.
+/// Stops a visit at the first error and stores it.
 fn keep_fault(fault: &mut Option<Error>, result: Result<(), Error>) -> Visit {
     match result {
         Ok(()) => ControlFlow::Continue(()),

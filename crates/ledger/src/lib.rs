@@ -1,8 +1,9 @@
-//! The ledger: the append-only log of events, and the only truth of a host.
+//! The ledger: the append-only log of events, and the only source of truth of a host.
 //!
-//! [`ReadLedger`] and [`Ledger`] are the port; [`MemLedger`] serves the simulator and tests, [`SqliteLedger`] the daemon,
-//! [`SqliteReader`] every other process. The ledger does not interpret events: a record is JSON with a kind and a version.
-//! Everything is synchronous; the engine's one owner thread calls it.
+//! [`ReadLedger`] and [`Ledger`] are the port. [`MemLedger`] serves the simulator and tests,
+//! [`SqliteLedger`] the daemon, [`SqliteReader`] every other process. The ledger does not interpret
+//! events: a record is JSON with a kind and a version. Everything is synchronous; the engine's
+//! single owner thread calls it.
 
 mod batch;
 mod bundle;

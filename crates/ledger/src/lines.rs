@@ -1,7 +1,7 @@
-//! The ledger as text: JSON lines, each sealed with a sum over itself and all lines before it.
+//! The ledger as text: JSON lines, each with a checksum over itself and all lines before it.
 //!
-//! Exports and archive files share the lines. A line ends in `,"sum":"…"}`, so that a change is found at its line and not
-//! only at the end.
+//! Exports and archive files use the same lines. A line ends in `,"sum":"…"}`, so a change is
+//! detected at its line and not only at the end.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
@@ -16,7 +16,7 @@ pub const FORMAT_VERSION: u32 = 1;
 /// The longest line that is read: the largest event and its frame.
 pub const MAX_LINE_BYTES: usize = MAX_EVENT_BYTES + 16 * 1024;
 
-/// What is wrong with a file of lines.
+/// Why a file of lines is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("line {line}: could not be read")]
@@ -30,7 +30,7 @@ pub enum Error {
     #[error("line {line}: the file is cut off here")]
     Truncated { line: u64 },
     #[error(
-        "line {line}: its sum does not fit: this line was altered, or one before it was removed"
+        "line {line}: its checksum is wrong: this line was changed, or an earlier one was removed"
     )]
     Altered { line: u64 },
     #[error("line {line}: {what}")]
@@ -87,7 +87,7 @@ pub(crate) struct ReplyLine<'a> {
     pub(crate) reply: &'a RawValue,
 }
 
-/// The last line: how much there was.
+/// The last line: the counts of everything before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct End {
@@ -97,7 +97,7 @@ pub(crate) struct End {
 }
 
 impl<'a> RecordLine<'a> {
-    /// Fails if the stored data is no JSON any more.
+    /// Fails if the stored data is no longer valid JSON.
     pub(crate) fn new(record: RecordedRef<'a>) -> Result<Self, serde_json::Error> {
         Ok(Self {
             seq: record.seq,
@@ -126,7 +126,7 @@ impl<'a> RecordLine<'a> {
     }
 }
 
-/// Writes lines, each with its sum.
+/// Writes lines, each with its checksum.
 pub(crate) struct LineWriter<W> {
     out: W,
     chain: Chain,
@@ -142,7 +142,7 @@ impl<W: Write> LineWriter<W> {
     pub(crate) fn write(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, value)?;
-        // Every line is an object; its closing brace comes after the sum.
+        // Every line is an object; its closing brace follows the checksum.
         self.line.pop();
         let sum = self.chain.add(&self.line);
         writeln!(self.line, "{SUM_OPEN}{sum}\"}}")?;
@@ -150,12 +150,12 @@ impl<W: Write> LineWriter<W> {
         self.out.write_all(&self.line)
     }
 
-    /// How many bytes were written.
+    /// The number of bytes written.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Ends a section: gives the sum over all of it and starts afresh.
+    /// Ends a section: returns its checksum and starts a new one.
     pub(crate) fn end_section(&mut self) -> String {
         std::mem::take(&mut self.chain).total()
     }
@@ -165,7 +165,7 @@ impl<W: Write> LineWriter<W> {
     }
 }
 
-/// Reads lines and checks their sums.
+/// Reads lines and verifies their checksums.
 pub(crate) struct LineReader<R> {
     input: R,
     chain: Chain,
@@ -183,7 +183,7 @@ impl<R: BufRead> LineReader<R> {
         Error::Content { line: self.number, what: what.to_string() }
     }
 
-    /// Reads the next line as it is without its sum; `None` at the end of the file.
+    /// Reads the next line without its checksum; `None` at the end of the file.
     pub(crate) fn next_text(&mut self) -> Result<Option<&str>, Error> {
         self.number += 1;
         let line = self.number;
@@ -202,7 +202,8 @@ impl<R: BufRead> LineReader<R> {
         }
     }
 
-    /// Reads the next line of an export or archive; the end of the file is an error, as a trailer comes before it.
+    /// Reads the next line of an export or archive. The end of the file is an error, because a
+    /// trailer must precede it.
     pub(crate) fn next_line(&mut self) -> Result<Line<'_>, Error> {
         let line = self.number + 1;
         match self.next_text()? {
@@ -213,7 +214,7 @@ impl<R: BufRead> LineReader<R> {
         }
     }
 
-    /// The sum over everything read.
+    /// The checksum over everything read.
     pub(crate) fn total(self) -> String {
         self.chain.total()
     }
@@ -235,12 +236,12 @@ impl<R: BufRead> LineReader<R> {
 const SUM_OPEN: &str = ",\"sum\":\"";
 const SUM_DIGITS: usize = 16;
 
-/// A running sum: each link covers the one before it and the new bytes.
+/// A running checksum: each link covers the previous one and the new bytes.
 #[derive(Default)]
 struct Chain([u8; 32]);
 
 impl Chain {
-    /// Adds bytes; gives the digits that seal them.
+    /// Adds bytes and returns the checksum digits.
     fn add(&mut self, bytes: &[u8]) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0).update(bytes);
@@ -256,7 +257,7 @@ impl Chain {
     }
 }
 
-/// Finds where the sum of a line starts, and its digits.
+/// Finds the start of a line's checksum, and its digits.
 fn split_sum(line: &[u8]) -> Option<(usize, &[u8])> {
     let rest = line.strip_suffix(b"\"}\n")?;
     let digits = rest.len().checked_sub(SUM_DIGITS)?;

@@ -10,7 +10,7 @@ use crate::{
     StreamHead, StreamId, StreamState, StreamWrite, Visit, Words,
 };
 
-/// A ledger that forgets everything with its process. A clone is an independent copy.
+/// A ledger that is lost with its process. A clone is an independent copy.
 #[derive(Clone, Debug, Default)]
 pub struct MemLedger {
     last_seq: u64,
@@ -35,12 +35,12 @@ impl MemLedger {
         Self::default()
     }
 
-    /// Lets the next `n` appends fail as if the disk had, with nothing written.
+    /// Makes the next `n` appends fail like a disk failure, with nothing written.
     pub fn fail_next(&mut self, n: u32) {
         self.failing = n;
     }
 
-    /// Fails if a fault was asked for.
+    /// Fails if a fault was requested.
     fn take_fault(&mut self) -> Result<(), Error> {
         if self.failing == 0 {
             return Ok(());
@@ -381,7 +381,7 @@ impl ReadLedger for MemLedger {
     }
 }
 
-/// What is owed is a set; it is kept in the order of its keys, as on disk.
+/// Pending items are a set; they are kept in the order of their keys, as on disk.
 fn sorted(mut owed: Vec<Owed>) -> Vec<Owed> {
     owed.sort();
     owed

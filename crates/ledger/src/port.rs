@@ -1,4 +1,4 @@
-//! The port: what the engine asks of a ledger, and the words it is asked in.
+//! The port: the ledger interface that the engine uses, and its types.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,10 +18,10 @@ pub struct Moment {
 /// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its place in the whole log; never used again, even if the event is archived.
+    /// Its position in the whole log; never reused, even if the event is archived.
     pub seq: u64,
     pub stream: StreamId,
-    /// Its place in its stream, from 1.
+    /// Its position in its stream, from 1.
     pub version: u64,
     pub kind: String,
     pub v: u16,
@@ -31,7 +31,7 @@ pub struct Recorded {
     pub data: String,
 }
 
-/// A recorded event on loan while it is visited.
+/// A recorded event, borrowed during a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedRef<'a> {
     pub seq: u64,
@@ -44,14 +44,14 @@ pub struct RecordedRef<'a> {
     pub data: &'a str,
 }
 
-/// Proof that a batch is durable; only an append makes one.
+/// Proof that a batch is durable; only an append creates one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Committed {
     last_seq: u64,
     records: Vec<Recorded>,
 }
 
-/// Where a stream stands, with everything kept beside its events.
+/// The state of a stream, with everything stored beside its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamState {
     pub head: StreamHead,
@@ -60,26 +60,26 @@ pub struct StreamState {
     pub snapshot: Option<StoredSnapshot>,
 }
 
-/// Where a stream stands.
+/// The version and status of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamHead {
     pub stream: StreamId,
     /// The number of its events.
     pub version: u64,
-    /// The `seq` of its first event: its age.
+    /// The `seq` of its first event, which orders streams by age.
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
 }
 
-/// A snapshot and the version of the stream that it is of.
+/// A snapshot and the stream version that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSnapshot {
     pub version: u64,
     pub snapshot: Snapshot,
 }
 
-/// What the events of a stream amount to; the caches must say the same.
+/// The result of folding a stream's events; the caches must match it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folded {
     pub open: bool,
@@ -87,21 +87,21 @@ pub struct Folded {
     pub card: Option<String>,
     pub snapshot: Option<Snapshot>,
     pub found_by: FoundBy,
-    /// What its events are found by, in their order; those beyond the end are found by nothing.
+    /// The search terms of its events, in order; events beyond the end have none.
     pub words: Vec<Words>,
 }
 
-/// Which summaries to list: one kind of stream, newest first.
+/// A query for projections: one kind of stream, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct CardQuery<'a> {
     pub kind: &'a str,
     pub show: Show,
-    /// Where the page before ended.
+    /// The end of the previous page.
     pub after: Option<Cursor>,
     pub limit: usize,
 }
 
-/// Which streams a listing shows, and in which order.
+/// The streams in a listing, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     /// The open ones, then the closed ones.
@@ -110,14 +110,14 @@ pub enum Show {
     ClosedOnly,
 }
 
-/// The place of a stream in a listing.
+/// The position of a stream in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     pub open: bool,
     pub created_seq: u64,
 }
 
-/// A stream's row in a listing, on loan while it is visited.
+/// A stream's row in a listing, borrowed during a visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardRef<'a> {
     pub stream: &'a str,
@@ -125,48 +125,48 @@ pub struct CardRef<'a> {
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
-    /// JSON. Bytes that are no UTF-8 any more are replaced, so that one damaged card hides no other.
+    /// JSON. Invalid UTF-8 is replaced, so that one damaged projection does not hide the others.
     pub card: Option<Cow<'a, str>>,
 }
 
 /// Whether a visitor wants more.
 pub type Visit = ControlFlow<()>;
 
-/// Says whether this program understands an event of a kind and version.
+/// Returns whether this program knows an event's kind and version.
 pub type Known<'a> = &'a dyn Fn(&str, u16) -> bool;
 
-/// Folds the whole of a stream; the error says why it cannot.
+/// Folds a complete stream; the error says why it cannot.
 pub type Fold<'a> = &'a mut dyn FnMut(&StreamId, &[Recorded]) -> Result<Folded, String>;
 
-/// Gives the events that end a stream which belongs to another home; the error says why it cannot.
+/// Returns the events that close a stream of another home; the error says why it cannot.
 pub type Close<'a> =
     &'a mut dyn FnMut(&StreamId, &[Recorded]) -> Result<Vec<(Moment, crate::NewEvent)>, String>;
 
-/// What is to become of streams that are still open in an export.
+/// How an import treats streams that are still open.
 pub enum Open<'a> {
-    /// They go on here: the home that they were exported from is no more.
+    /// Keep them open: the home that they were exported from no longer exists.
     GoOn,
-    /// They go on if they were exported from this home; those of another are closed here.
+    /// Keep them open if they were exported from this home; close those of another.
     OnlyOf { home: Option<&'a str>, close: Close<'a> },
 }
 
-/// What an archiving did.
+/// The result of archiving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archived {
     pub streams: usize,
     pub records: u64,
-    /// The name of the file in the archive, if there are files.
+    /// The name of the archive file, if the ledger has files.
     pub file: Option<String>,
 }
 
-/// Why a batch was not appended; nothing of it was.
+/// Why a batch was not appended; none of it was.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     #[error("{stream} is at version {found}, not at {expected}")]
     Conflict { stream: StreamId, expected: u64, found: u64 },
-    /// The command was carried out before; this was the reply.
+    /// The command was already carried out; this was its reply.
     #[error("the idempotency key `{key}` was used before")]
     Duplicate { key: String, reply: String },
     #[error("{stream} is archived and takes no more events")]
@@ -180,15 +180,15 @@ pub enum AppendError {
 /// Why nothing was archived.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    #[error("no streams were named")]
+    #[error("no streams were given")]
     Nothing,
     #[error("{stream} is not in the ledger")]
     Missing { stream: StreamId },
     #[error("{stream} is still open")]
     Open { stream: StreamId },
-    #[error("{stream} still owes `{key}`")]
+    #[error("{stream} still has `{key}` pending")]
     Owes { stream: StreamId, key: String },
-    #[error("{stream} is archived already")]
+    #[error("{stream} is already archived")]
     Already { stream: StreamId },
     #[error("the ledger is open for reading only: {why}")]
     ReadOnly { why: String },
@@ -196,15 +196,16 @@ pub enum ArchiveError {
     Storage(#[from] Error),
 }
 
-/// The reading half of a ledger. No read writes.
+/// The read half of a ledger. Reads never write.
 pub trait ReadLedger {
-    /// The highest `seq` ever given out; 0 if none was.
+    /// The highest `seq` ever assigned; 0 if none was.
     fn last_seq(&self) -> Result<u64, Error>;
 
-    /// The events of a stream after a version, also of an archived stream; empty if there is no such stream.
+    /// The events of a stream after a version, even if it is archived; empty if the stream does not
+    /// exist.
     fn read_stream(&self, stream: &StreamId, after_version: u64) -> Result<Vec<Recorded>, Error>;
 
-    /// Up to `limit` events after a `seq`, in order. Events of archived streams are passed over.
+    /// Up to `limit` events after a `seq`, in order. Events of archived streams are skipped.
     fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
 
     /// Visits the events after a `seq`, in order, without copying them.
@@ -219,27 +220,28 @@ pub trait ReadLedger {
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error>;
 
-    /// Whether a stream was imported from another home, and not taken over by the import.
+    /// Whether a stream was imported from another home and not taken over by the import.
     fn is_imported(&self, stream: &StreamId) -> Result<bool, Error>;
 
     fn snapshot(&self, stream: &StreamId) -> Result<Option<StoredSnapshot>, Error>;
 
-    /// The streams that a starting daemon must load, oldest first: those that are open or still owe something.
+    /// The streams that a starting daemon must load, oldest first: those that are open or have
+    /// pending items.
     fn open_streams(&self) -> Result<Vec<StreamState>, Error>;
 
-    /// The timers that are due at a time, the earliest first.
+    /// The timers due at a time, earliest first.
     fn due(&self, mono_ms: u64) -> Result<Vec<(StreamId, Owed)>, Error>;
 
-    /// Visits a page of a listing; gives the cursor for the next page, or `None` at the end.
-    /// A stream that closes between two pages may be shown twice, but is not left out.
+    /// Visits a page of a listing. Returns the cursor for the next page, or `None` at the end. A
+    /// stream that closes between two pages may be shown twice, but is never omitted.
     fn cards(
         &self,
         query: CardQuery<'_>,
         visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
     ) -> Result<Option<Cursor>, Error>;
 
-    /// Visits up to `limit` streams of a kind that are found, newest first. Says whether there is anything to find them
-    /// by: a ledger of an older program has nothing yet.
+    /// Visits up to `limit` matching streams of a kind, newest first. Returns false if the ledger
+    /// has no search index yet, because an older program wrote it.
     fn find_streams(
         &self,
         kind: &str,
@@ -248,8 +250,8 @@ pub trait ReadLedger {
         visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
     ) -> Result<bool, Error>;
 
-    /// Visits up to `limit` events of streams of a kind that are found by words, newest first. Those of archived
-    /// streams are passed over.
+    /// Visits up to `limit` events that match search terms, in streams of a kind, newest first.
+    /// Events of archived streams are skipped.
     fn find_events(
         &self,
         kind: &str,
@@ -258,29 +260,31 @@ pub trait ReadLedger {
         visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
     ) -> Result<(), Error>;
 
-    /// The highest `seq` that was given out before a wall time, as far as it can be told: events of archived streams
-    /// are passed over, and a clock may have been set back.
+    /// The highest `seq` assigned before a wall time. Only an estimate: events of archived streams
+    /// are skipped, and a clock may have been set back.
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error>;
 
     /// Visits all streams, oldest first.
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error>;
 
-    /// Visits all remembered replies, in the order of their keys.
+    /// Visits all stored replies, in the order of their keys.
     fn for_each_idempotent(&self, visit: &mut dyn FnMut(&str, &str) -> Visit) -> Result<(), Error>;
 
-    /// Up to `limit` streams that may be archived, oldest first: closed, owing nothing, and unchanged since before a wall time.
+    /// Up to `limit` streams that may be archived, oldest first: closed, with nothing pending, and
+    /// unchanged since before a wall time.
     fn archivable(&self, before_wall_ms: i64, limit: usize) -> Result<Vec<StreamId>, Error>;
 
-    /// Lets several reads see the ledger of one moment, whatever is appended meanwhile.
+    /// Runs several reads on one consistent state of the ledger, whatever is appended meanwhile.
     fn frozen(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error>;
 }
 
-/// A ledger that can be written.
+/// A writable ledger.
 pub trait Ledger: ReadLedger {
-    /// Makes a whole batch durable, or nothing of it.
+    /// Makes a whole batch durable, or none of it.
     fn append(&mut self, batch: Batch) -> Result<Committed, AppendError>;
 
-    /// Moves the events of closed streams that owe nothing out of the log; the streams stay in listings and stay readable.
+    /// Moves the events of closed streams without pending items out of the log. The streams stay
+    /// listed and readable.
     fn archive(&mut self, streams: &[StreamId]) -> Result<Archived, ArchiveError>;
 }
 
@@ -289,7 +293,7 @@ impl Committed {
         Self { last_seq, records }
     }
 
-    /// The `seq` of the first event of the batch; one above [`Self::last_seq`] if it had none.
+    /// The `seq` of the batch's first event; [`Self::last_seq`] plus one if it had none.
     pub fn first_seq(&self) -> u64 {
         self.records.first().map_or(self.last_seq + 1, |first| first.seq)
     }
@@ -344,7 +348,7 @@ impl CardRef<'_> {
     }
 }
 
-/// The streams to archive, each once, in the order given.
+/// The streams to archive, without duplicates, in the given order.
 pub(crate) fn distinct(streams: &[StreamId]) -> Result<Vec<&StreamId>, ArchiveError> {
     let mut seen = BTreeSet::new();
     let once: Vec<_> = streams.iter().filter(|s| seen.insert(*s)).collect();
@@ -364,7 +368,7 @@ impl CardQuery<'_> {
         };
         let start = |&open: &bool| match self.after {
             Some(after) if after.open == open => Some(after),
-            // The page before ended among the closed ones, so the open ones were shown.
+            // The previous page ended among the closed ones, so the open ones were shown.
             Some(after) if open && !after.open => None,
             _ => Some(Cursor { open, created_seq: u64::MAX }),
         };

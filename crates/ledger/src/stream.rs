@@ -1,4 +1,4 @@
-//! Names of streams: `kind/key`, such as `session/0190…`.
+//! Stream names: `kind/key`, such as `session/0190…`.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub const MAX_STREAM_ID_BYTES: usize = 200;
 #[serde(try_from = "String", into = "String")]
 pub struct StreamId(String);
 
-/// Why a text does not name a stream.
+/// Why a text is not a stream name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("a stream's name has at most {MAX_STREAM_ID_BYTES} bytes, this one has {bytes}")]
@@ -22,7 +22,7 @@ pub enum Error {
 }
 
 impl StreamId {
-    /// Checks a name of the form `kind/key`.
+    /// Validates a name of the form `kind/key`.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
         if name.len() > MAX_STREAM_ID_BYTES {
@@ -35,7 +35,7 @@ impl StreamId {
         }
     }
 
-    /// Takes a name that was checked before it was stored.
+    /// Takes a name that was validated before it was stored.
     pub(crate) fn stored(name: String) -> Self {
         Self(name)
     }

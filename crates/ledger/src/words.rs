@@ -1,41 +1,43 @@
-//! What streams and events are found by: words, made and compared here, so that every ledger finds the same.
+//! Search terms of streams and events. They are extracted and compared here, so that every ledger
+//! finds the same.
 
 use std::collections::BTreeSet;
 
-/// How many words are kept of a stream or an event.
+/// Maximum number of words kept of a stream or an event.
 pub const MAX_WORDS: usize = 200;
-/// How much of a text is looked at for words, in bytes.
+/// How much of a text is searched for words, in bytes.
 pub const MAX_INDEXED_BYTES: usize = 8 * 1024;
-/// The longest word; more of it is left out.
+/// The longest word; the rest of a longer one is dropped.
 const MAX_WORD_BYTES: usize = 64;
-/// A word of this length is also found where it is only the beginning of one.
+/// A search term of at least this length also matches the start of a word.
 const BEGINNING: usize = 3;
-/// The shortest part of an id that names it.
+/// The shortest part of an id that identifies it.
 const MIN_ID: usize = 4;
 
-/// The words of texts: in lower case, each once.
+/// The words of texts: lower-case, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Words(Vec<String>);
 
-/// What a stream is found by besides its id. Its name is among what words find, too.
+/// The search terms of a stream, besides its id. A search for words also matches its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FoundBy {
     pub name: Words,
     pub words: Words,
-    /// Those of what it is made of: the members of a task, say.
+    /// The search terms of its parts, such as the members of a team.
     pub parts: Words,
 }
 
-/// What is looked for: words that all have to be there.
+/// A search query: all its terms must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sought(Vec<String>);
 
-/// How streams are looked for.
+/// How to look up streams.
 #[derive(Clone, Copy, Debug)]
 pub enum By<'a> {
     Words(&'a Sought),
     Parts(&'a Sought),
-    /// A whole name, or the beginning or end of an id. What is found only may be meant: whoever asks compares.
+    /// A whole name, or the start or end of an id. The result may contain false matches; the caller
+    /// compares.
     Name(&'a str),
 }
 
@@ -63,20 +65,20 @@ impl Words {
         self.0.iter().map(String::as_str)
     }
 
-    /// The form in which an index keeps them.
+    /// The form stored in an index.
     pub(crate) fn text(&self) -> String {
         self.0.join(" ")
     }
 }
 
 impl Sought {
-    /// Takes what a person typed; `None` if there is no word in it.
+    /// Parses a user's query; `None` if it contains no word.
     pub fn new(text: &str) -> Option<Sought> {
         let Words(words) = Words::of([text]);
         (!words.is_empty()).then_some(Sought(words))
     }
 
-    /// Says whether all of it is among these words.
+    /// Whether all terms match these words.
     pub fn fits(&self, words: &Words) -> bool {
         self.fits_all([words])
     }
@@ -87,17 +89,16 @@ impl Sought {
         self.0.iter().all(is_there)
     }
 
-    /// The query that asks an index of SQLite for it.
+    /// The query for the SQLite index.
     pub(crate) fn query(&self) -> String {
-        let terms = self.0.iter().map(|term| match term.len() >= BEGINNING {
-            true => format!("\"{term}\" *"),
-            false => format!("\"{term}\""),
+        let terms = self.0.iter().map(|term| {
+            if term.len() >= BEGINNING { format!("\"{term}\" *") } else { format!("\"{term}\"") }
         });
         terms.collect::<Vec<_>>().join(" AND ")
     }
 }
 
-/// A name as its words, and as the part of an id that it may be.
+/// A name as words, and as a part of an id.
 pub(crate) struct Named {
     pub(crate) words: Words,
     pub(crate) id: Option<String>,
@@ -110,7 +111,7 @@ impl Named {
         Named { words: Words::of([text]), id: is_id.then_some(plain) }
     }
 
-    /// Says whether a stream may be meant.
+    /// Whether a stream may match.
     pub(crate) fn fits(&self, key: &str, found_by: &FoundBy) -> bool {
         let named = !self.words.is_empty()
             && self.words.iter().all(|word| found_by.name.iter().any(|known| known == word));
@@ -119,7 +120,7 @@ impl Named {
         named || self.id.as_ref().is_some_and(is_id)
     }
 
-    /// The query that asks an index of SQLite for it; `None` if nothing can be meant.
+    /// The query for the SQLite index; `None` if nothing can match.
     pub(crate) fn query(&self) -> Option<String> {
         let words: Vec<String> = self.words.iter().map(|word| format!("\"{word}\"")).collect();
         let by_words = (!words.is_empty()).then(|| format!("name : ({})", words.join(" AND ")));
@@ -133,7 +134,7 @@ impl Named {
     }
 }
 
-/// The form in which an index keeps the key of a stream: as it is, and from its end.
+/// The form in which an index stores a stream's key: as it is, and reversed.
 pub(crate) fn ids(key: &str) -> String {
     let plain = plain_id(key);
     format!("{plain} {}", reversed(&plain))

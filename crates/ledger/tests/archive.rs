@@ -1,4 +1,4 @@
-//! Archive files: altered or lost ones are told; the rest stays readable.
+//! Archive files: changed or lost ones are reported; the rest stays readable.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Bundles: what is written is read again, and nothing else is.
+//! Bundles: a written bundle can be read again, and an invalid one is rejected.
 
 use std::fs;
 use std::path::Path;
@@ -66,8 +66,8 @@ fn an_altered_bundle_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = filled(&dir.path().join("here"));
     let spoils: [(&str, &str, &str, &str); 8] = [
-        ("manifest.json", "\"snapshot\": false", "\"snapshot\": true", "its own digest is another"),
-        ("streams.jsonl", "\"x\"", "\"z\"", "its digest is another"),
+        ("manifest.json", "\"snapshot\": false", "\"snapshot\": true", "its own digest differs"),
+        ("streams.jsonl", "\"x\"", "\"z\"", "its digest differs"),
         ("streams.jsonl", "user/1000", "user/0", "bytes, not"),
         ("manifest.json", "\"version\": 1", "\"version\": 2", "use a newer provost"),
         ("manifest.json", "provost-bundle", "bundle", "its format is \"bundle\""),
@@ -111,7 +111,7 @@ fn a_digest_that_was_made_to_fit_does_not_hide_a_changed_line() {
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace(&digest(&before), &digest(after.as_bytes()))).unwrap();
     let error = told(&Bundle::open(&bundle).unwrap_err());
-    assert!(error.contains("its sum does not fit"), "{error}");
+    assert!(error.contains("its checksum is wrong"), "{error}");
 }
 
 #[test]

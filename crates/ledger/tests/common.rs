@@ -1,4 +1,4 @@
-//! A toy domain, so that the tests write streams whose caches follow from their events.
+//! A toy domain whose caches follow from its events.
 
 use std::path::Path;
 
@@ -24,7 +24,8 @@ pub(crate) fn event_with(kind: &str, data: &str) -> NewEvent {
     NewEvent { kind: kind.to_owned(), v: 1, actor, data: data.to_owned(), words }
 }
 
-/// `owe:KEY` owes, `pay:KEY` pays, `time:KEY` sets a timer, `close` closes, anything else opens.
+/// `owe:KEY` adds a pending item, `pay:KEY` removes it, `time:KEY` sets a timer, `close` closes,
+/// anything else opens.
 pub(crate) fn fold(_: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
     let mut folded = Folded {
         open: true,
@@ -44,7 +45,7 @@ pub(crate) fn fold(_: &StreamId, records: &[Recorded]) -> Result<Folded, String>
     Ok(folded)
 }
 
-/// A stream is found by what its events say; the first of that is its name, and a part.
+/// A stream is found by the data of its events; the first one is its name, and a part.
 fn found_by<'a>(data: impl Iterator<Item = &'a str> + Clone) -> FoundBy {
     let first = Words::of(data.clone().take(1));
     FoundBy { name: first.clone(), words: Words::of(data.skip(1)), parts: first }
@@ -70,7 +71,7 @@ fn step(folded: &mut Folded, record: &Recorded) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the write that the toy domain would make: events, and the caches they amount to.
+/// Builds the toy domain's write: events, and the caches derived from them.
 pub(crate) fn write(ledger: &dyn ReadLedger, name: &str, events: &[NewEvent]) -> StreamWrite {
     let stream = id(name);
     let before = ledger.read_stream(&stream, 0).unwrap();
@@ -128,7 +129,7 @@ pub(crate) fn open(dir: &Path) -> SqliteLedger {
     try_open(dir).unwrap()
 }
 
-/// Opens without waiting for the disk, where durability is not what is tested.
+/// Opens without syncing, for tests that are not about durability.
 pub(crate) fn open_fast(dir: &Path) -> SqliteLedger {
     open_with(dir, Durability::ProcessOnly, &|_, _| true).unwrap()
 }
@@ -153,7 +154,7 @@ pub(crate) fn all_records(ledger: &dyn ReadLedger) -> Vec<Recorded> {
     all
 }
 
-/// An error with everything that caused it, as a person would see it.
+/// An error with its causes, as a user would see it.
 pub(crate) fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -165,10 +166,7 @@ pub(crate) fn told(error: &dyn std::error::Error) -> String {
     text
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests are told by the environment that they run in CI"
-)]
+#[expect(clippy::disallowed_methods, reason = "the environment says whether tests run in CI")]
 pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }

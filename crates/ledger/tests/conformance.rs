@@ -84,7 +84,7 @@ fn streams_are_found_by_words_names_and_ids(ledger: &mut impl Ledger) {
     assert_eq!(found(By::Name("deadcafe")), [cafe]);
     assert_eq!(found(By::Name("0199aa11-0000")), [beef]);
     assert_eq!(found(By::Name("---")), [] as [&str; 0]);
-    // What it is found by is what it is now.
+    // The latest terms find it, earlier ones no longer do.
     let name = "task/0199aa11-0000-7000-8000-0000deadbeef";
     let more = write(ledger, name, &[said("twice")]);
     ledger.append(batch(vec![more])).unwrap();
@@ -96,7 +96,7 @@ fn streams_are_found_by_words_names_and_ids(ledger: &mut impl Ledger) {
     };
     assert!(ledger.find_streams("task", By::Words(&twice), 10, count).unwrap());
     assert_eq!(names, 1);
-    // What says nothing of it leaves it as it is.
+    // A write without search terms keeps the previous ones.
     let more = StreamWrite { found_by: None, ..write(ledger, name, &[said("thrice")]) };
     ledger.append(batch(vec![more])).unwrap();
     let found = |words: &str| {

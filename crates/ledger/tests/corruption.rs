@@ -1,4 +1,4 @@
-//! Damaged files: a clear error that names the file and the way out, never an empty or shorter ledger.
+//! Damaged files: a clear error with the file and the fix, never an empty or shorter ledger.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::common::{add, fold, open_fast, told, try_open};
 
 #[test]
 fn a_damaged_header_is_told() {
-    damaged("not that of a database", |db| {
+    damaged("not an SQLite header", |db| {
         let mut bytes = fs::read(db).unwrap();
         bytes[..16].fill(0);
         fs::write(db, bytes).unwrap();
@@ -18,7 +18,7 @@ fn a_damaged_header_is_told() {
 
 #[test]
 fn a_text_in_its_place_is_told() {
-    damaged("not that of a database", |db| fs::write(db, "hello ".repeat(1000)).unwrap());
+    damaged("not an SQLite header", |db| fs::write(db, "hello ".repeat(1000)).unwrap());
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn garbage_in_any_page_is_found() {
         fs::write(dir.path().join("ledger.db"), spoilt).unwrap();
         told += usize::from(notices(dir.path()));
     }
-    assert_eq!(told, pages - 1, "damaged pages that nobody noticed");
+    assert_eq!(told, pages - 1, "not every damaged page was noticed");
 }
 
-/// Whether opening, reading or verifying speaks of damage.
+/// Whether opening, reading or verifying reports damage.
 fn notices(dir: &Path) -> bool {
     let Ok(reader) = SqliteReader::open(dir) else { return true };
     let mut records = 0;

@@ -1,4 +1,4 @@
-//! Crashes: what was acknowledged is there, what was not is there whole or not at all.
+//! Crashes: acknowledged batches survive; others are complete or absent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ fn acknowledged_batches_survive_being_killed() {
     for round in 0..KILLS {
         let acks = 1 + round * 7 % 23;
         last_acknowledged = kill_after(dir.path(), acks).max(last_acknowledged);
-        // No false alarm, at whatever instant it was killed.
+        // No false alarm, whenever it was killed.
         assert_eq!(SqliteReader::open(dir.path()).unwrap().loss(), None);
         let ledger = open(dir.path());
         assert_eq!(ledger.loss(), None);
@@ -77,7 +77,7 @@ fn the_disk_has_a_batch_before_it_is_acknowledged() {
     assert!(fault.contains("not on the disk"), "{fault}");
 }
 
-/// Lets the writer acknowledge some batches, kills it, and gives the last `seq` it acknowledged.
+/// Lets the writer acknowledge some batches, kills it, and returns the last `seq` it acknowledged.
 pub(crate) fn kill_after(home: &Path, acks: u64) -> u64 {
     let mut child =
         Killed(command(Role::Writer, home, &[]).stdout(Stdio::piped()).spawn().unwrap());
@@ -87,7 +87,7 @@ pub(crate) fn kill_after(home: &Path, acks: u64) -> u64 {
         seqs.by_ref().nth(usize::try_from(acks).unwrap() - 1).expect("the writer ended early");
     child.0.kill().unwrap();
     child.0.wait().unwrap();
-    // What it still said before it died counts as acknowledged, too.
+    // Acknowledgements written before it died count, too.
     seqs.last().unwrap_or(last)
 }
 
@@ -102,7 +102,7 @@ impl Drop for Killed {
 }
 
 fn acknowledged(line: &str) -> Option<u64> {
-    // The test harness writes the name of the test before the first line.
+    // The test harness prints the name of the test before the first line.
     line.rsplit_once("ack ")?.1.trim().parse().ok()
 }
 
@@ -127,7 +127,8 @@ fn strace_is_there() -> bool {
     there
 }
 
-/// Runs a role under a tracer; gives the number of acknowledgements if each came after its batch was on the disk.
+/// Runs a role under strace. Returns the number of acknowledgements if each followed the sync of
+/// its batch.
 fn trace(role: Role) -> Result<u64, String> {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("trace");
@@ -138,7 +139,7 @@ fn trace(role: Role) -> Result<u64, String> {
     check_trace(&fs::read_to_string(&log).unwrap())
 }
 
-/// Between two acknowledgements the write-ahead log is written and then brought to the disk, in this order.
+/// Between two acknowledgements the write-ahead log is written and then synced, in this order.
 fn check_trace(trace: &str) -> Result<u64, String> {
     let (mut written, mut on_disk, mut acknowledged) = (false, false, 0);
     for call in whole_calls(trace) {
@@ -158,7 +159,7 @@ fn check_trace(trace: &str) -> Result<u64, String> {
     Ok(acknowledged)
 }
 
-/// Joins calls that the tracer shows in two parts because another thread ran in between.
+/// Joins calls that strace splits in two because another thread ran in between.
 fn whole_calls(trace: &str) -> Vec<String> {
     let mut begun: BTreeMap<&str, &str> = BTreeMap::new();
     let mut calls = Vec::new();

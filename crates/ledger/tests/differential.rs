@@ -1,4 +1,4 @@
-//! Random batches on both implementations: the same answers, the same state.
+//! Random batches on both implementations: the same results, the same state.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 const STREAMS: u8 = 5;
-/// Another seed means other batches; a failure is found again under the same one.
+/// Another seed yields other batches; a failure is reproducible with the same one.
 const SEED: u64 = 1;
 
 fn batches() -> impl Strategy<Value = Batch> {
@@ -65,7 +65,7 @@ fn writes() -> impl Strategy<Value = StreamWrite> {
     let owed = prop::collection::vec((0..4_u8, prop::option::of(0..50_u64)), 0..3);
     let events = prop::collection::vec((0..3_u8, 1..3_u16), 0..4);
     let snapshot = prop::option::weighted(0.2, 0..9_u32);
-    // 0 stands for the right version, which `with_likely_versions` fills in.
+    // 0 means the right version, which `with_likely_versions` fills in.
     (0..STREAMS, prop_oneof![6 => Just(0), 1 => 1..4_u64], events, any::<bool>(), owed, snapshot)
         .prop_map(|(stream, expected, events, open, owed, snapshot)| StreamWrite {
             stream: name(stream),
@@ -109,7 +109,7 @@ fn with_likely_versions(step: Step, ledger: &MemLedger) -> Step {
     Step::Append(batch)
 }
 
-/// What a step answers, in words that do not depend on the implementation.
+/// The result of a step, in a form independent of the implementation.
 fn carry_out(ledger: &mut impl Ledger, step: &Step) -> String {
     match step {
         Step::Append(batch) => match ledger.append(batch.clone()) {
@@ -126,7 +126,7 @@ fn carry_out(ledger: &mut impl Ledger, step: &Step) -> String {
     }
 }
 
-/// What is found, by words, parts, names and ids.
+/// The search results, by words, parts, names and ids.
 fn found(ledger: &dyn ReadLedger) -> Vec<String> {
     let sought = |text: &str| Sought::new(text).unwrap();
     let (open, wide, part) = (sought("wide more"), sought("wid"), sought("part"));

@@ -1,4 +1,4 @@
-//! A full disk and a disk that cannot be written, on file systems that exist only for the test's process.
+//! A full disk and a read-only disk, on file systems that exist only for the test's process.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn a_disk_that_cannot_be_written_is_told() {
     play_mounted(Role::ReadOnlyDisk, dir.path(), mount);
 }
 
-/// Plays a role in a mount namespace of its own; what is mounted there is gone with the process.
+/// Plays a role in its own mount namespace; the mounts disappear with the process.
 fn play_mounted(role: Role, dir: &Path, mount: &str) {
     let namespace = ["unshare", "--map-root-user", "--mount"];
     if !can(&namespace) {

@@ -150,7 +150,8 @@ fn unknown_kinds_and_refusing_folds_leave_it_empty() {
     assert!(matches!(again, ImportError::NotEmpty), "{again:?}");
 }
 
-/// A ledger with an archived stream, a stream that owes, awkward text, and a counter ahead of the records.
+/// A ledger with an archived stream, a stream with a pending item, awkward text, and a counter
+/// ahead of the records.
 fn exported() -> (tempfile::TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());

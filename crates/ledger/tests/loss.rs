@@ -1,4 +1,5 @@
-//! A log that lost its end or was replaced: noticed at the next opening, readable meanwhile, and never by mistake.
+//! A log that lost its end or was replaced: detected at the next opening, readable meanwhile, and
+//! without false alarms.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
@@ -51,7 +52,7 @@ fn log_cut_anywhere_is_noticed_if_an_acknowledged_event_is_gone() {
     let (dir, acknowledged) = killed(20);
     let whole = fs::metadata(dir.path().join("ledger.db-wal")).unwrap().len();
     let (mut noticed, mut harmless) = (0, 0);
-    // The tables are made in the first pages; a log without them is refused as damaged.
+    // The tables are created in the first pages; a log without them is rejected as damaged.
     for part in 1..=60 {
         let copied = copy(dir.path());
         cut(&copied.path().join("ledger.db-wal"), whole - whole * (part - 1) / 60);
@@ -97,14 +98,14 @@ fn older_copy_is_noticed_with_and_without_its_log() {
     let older = copy(dir.path());
     kill_after(dir.path(), 3);
     assert_eq!(losses(copy(dir.path()).path()), None);
-    // The copy of a moment ago, with its log.
+    // A recent copy, with its log.
     let restored = copy(dir.path());
     for name in [db, wal] {
         fs::copy(older.path().join(name), restored.path().join(name)).unwrap();
     }
     let loss = losses(restored.path()).unwrap();
     assert!(loss.found > 1 && loss.found < loss.known, "{loss:?}");
-    // One without a log.
+    // A copy without a log.
     let restored = copy(dir.path());
     fs::remove_file(restored.path().join(wal)).unwrap();
     fs::write(restored.path().join(db), checkpointed).unwrap();
@@ -172,7 +173,7 @@ fn mark_that_cannot_be_written_is_no_loss_and_no_failure() {
     drop(ledger);
     assert_eq!(losses(dir.path()), None);
     fs::remove_file(&head).unwrap();
-    // One that stayed behind since then is renewed.
+    // A mark that stayed behind since then is renewed.
     File::create(&head).unwrap();
     add(&mut open(dir.path()), "session/a", &["x"]);
     assert_eq!(losses(dir.path()), None);

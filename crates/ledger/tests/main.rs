@@ -1,4 +1,4 @@
-//! The ledger's tests: one suite for both implementations, and what only files can show.
+//! The ledger's tests: one suite for both implementations, and tests that need files.
 
 #![expect(
     clippy::unwrap_used,

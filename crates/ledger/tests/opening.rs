@@ -1,4 +1,4 @@
-//! Opening: modes, the lock, foreign and newer files, kinds of events from the future, backups.
+//! Opening: modes, the lock, foreign and newer files, unknown kinds of events, backups.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -67,7 +67,7 @@ fn the_lock_is_let_go_though_a_child_still_has_the_file() {
         .find(|fd| fs::read_link(fd).is_ok_and(|target| target == path))
         .expect("the lock is an open file");
     let number: i32 = fd.file_name().unwrap().to_str().unwrap().parse().unwrap();
-    // What a fork leaves behind for a moment: a second descriptor of the same open file.
+    // A fork leaves this for a moment: a second descriptor of the same open file.
     let me = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
     let twin = rustix::process::pidfd_getfd(me, number, PidfdGetfdFlags::empty()).unwrap();
     drop(first);
@@ -212,7 +212,7 @@ fn a_ledger_of_before_the_index_is_taken_into_it() {
     drop(reader);
     let mut ledger = open_fast(dir.path());
     assert!(verify(&SqliteReader::open(dir.path()).unwrap(), &mut fold).unwrap().is_clean());
-    // What cannot be folded is found by its id all the same.
+    // A stream that cannot be folded is still found by its id.
     let mut poisoned = |_: &_, _: &_| Err("poisoned".to_owned());
     assert_eq!(ledger.index_rest(&mut poisoned).unwrap(), 1);
     assert_eq!(ledger.index_rest(&mut fold).unwrap(), 0);

@@ -1,4 +1,4 @@
-//! Readers beside a writer see whole batches, in order, and lose nothing.
+//! Readers beside a writer see complete batches, in order, and miss nothing.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ fn readers_see_whole_batches_in_order() {
     });
 }
 
-/// Tails the log to its end; gives how many records came.
+/// Tails the log to its end; returns the number of records.
 fn follow(reader: &SqliteReader, done: &AtomicBool) -> u64 {
     let mut seq = 0;
     loop {
@@ -48,7 +48,7 @@ fn follow(reader: &SqliteReader, done: &AtomicBool) -> u64 {
     }
 }
 
-/// Compares two streams that are always written together; gives the versions that were seen.
+/// Compares two streams that are always written together; returns the versions seen.
 fn compare(reader: &SqliteReader, done: &AtomicBool) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
     while !done.load(Ordering::Acquire) {

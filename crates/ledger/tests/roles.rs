@@ -1,4 +1,4 @@
-//! What this test binary does when another test starts it again as a process of its own.
+//! The roles of this test binary when another test starts it as a separate process.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) enum Role {
     Writer,
     /// Appends a few batches and acknowledges them.
     DurableFew,
-    /// The same without asking the disk.
+    /// The same without syncing.
     UndurableFew,
     /// Dies when the archive file is written but its events are still in the log.
     DieArchiving,
@@ -32,9 +32,9 @@ pub(crate) enum Role {
     DieStaged,
     /// Dies with a batch committed and the mark not yet written.
     DieUnmarked,
-    /// Fills a small disk, makes room, and goes on.
+    /// Fills a small disk, frees space, and continues.
     FillDisk,
-    /// Tries to open in a directory that cannot be written.
+    /// Tries to open in a read-only directory.
     ReadOnlyDisk,
 }
 
@@ -75,10 +75,10 @@ impl Role {
     }
 }
 
-/// How many batches the roles with a few append.
+/// The number of batches that the roles with a few append.
 pub(crate) const FEW: u64 = 25;
 
-/// A command that plays a role, to be started as it is or under another program.
+/// A command that plays a role, to be run directly or under another program.
 pub(crate) fn command(role: Role, home: &Path, under: &[&str]) -> Command {
     let exe = std::env::current_exe().unwrap();
     let mut command = match under.split_first() {
@@ -94,7 +94,7 @@ pub(crate) fn command(role: Role, home: &Path, under: &[&str]) -> Command {
     command
 }
 
-/// Plays the role that the environment names; without one there is nothing to do.
+/// Plays the role named in the environment; does nothing without one.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the role comes through the environment")]
 fn play() {
@@ -117,7 +117,7 @@ fn append_pairs(home: &Path, durability: Durability, batches: u64) {
     }
 }
 
-/// One write per line, so that a tracer sees it as one.
+/// One write per line, so that strace shows it as one.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! The full check finds every kind of difference, and one hides no other.
+//! The full check finds every kind of mismatch, and none hides another.
 
 use std::path::Path;
 
@@ -24,10 +24,13 @@ fn each_difference_is_listed_with_its_stream() {
         ("UPDATE stream SET version = 9 WHERE id = 'session/a'", "its row says 9 events"),
         ("UPDATE stream SET created_seq = 77 WHERE id = 'session/a'", "another first event"),
         ("UPDATE stream SET open = 0 WHERE id = 'session/a'", "stored as closed"),
-        ("UPDATE stream SET card = '{}' WHERE id = 'session/a'", "its card"),
+        ("UPDATE stream SET card = '{}' WHERE id = 'session/a'", "its projection"),
         ("DELETE FROM owed WHERE stream = 'session/a'", "stored as [], its events say [k]"),
-        ("UPDATE owed SET kind = 'z' WHERE stream = 'session/a'", "what it owes"),
-        ("UPDATE snapshot SET data = 'z' WHERE stream = 'session/a'", "its snapshot is not"),
+        ("UPDATE owed SET kind = 'z' WHERE stream = 'session/a'", "its pending items"),
+        (
+            "UPDATE snapshot SET data = 'z' WHERE stream = 'session/a'",
+            "its snapshot does not match",
+        ),
         ("UPDATE snapshot SET version = 9 WHERE stream = 'session/a'", "its snapshot is ahead"),
         ("UPDATE event SET kind = 'poison' WHERE seq = 1", "unlisted kind `poison`"),
         ("UPDATE event SET data = '{' WHERE seq = 1", "record 1 is not JSON"),

@@ -1,4 +1,4 @@
-//! The command line: what there is, and which command runs.
+//! The command line: the list of commands, and the dispatch to them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -26,14 +26,14 @@ use crate::{
     ui,
 };
 
-/// The subcommand under which this program is a holder. It is called by the daemon only, and before
-/// anything else is set up, for there may be very many holders.
+/// The subcommand that runs this program as a holder. Only the daemon calls it. It is handled
+/// before anything else is set up, because there may be very many holders.
 pub(crate) const HOLD: &str = "hold";
 
-/// How a command ends: with its exit code, or not well.
+/// The result of a command: its exit code, or an error.
 pub(crate) type Outcome = Result<ExitCode, Error>;
 
-/// Supervise coding agents: start them, know what is true about them, check their work
+/// Run coding agents, see what they are really doing, and verify their work
 #[derive(Debug, Parser)]
 #[command(
     name = "provost",
@@ -42,7 +42,7 @@ pub(crate) type Outcome = Result<ExitCode, Error>;
     after_help = "Examples:\n  provost run 'Fix the flaky test' --check 'cargo test'\n  provost spawn -- make test\n  provost ls\n  provost status ID --why\n  provost help exit-codes"
 )]
 pub(crate) struct Cli {
-    /// Print one JSON object instead of text for people
+    /// Output JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -137,16 +137,17 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Becomes the git whose command line follows `--`, and which may execute nothing but what is named before.
+/// Replaces this process with the git command after `--`. That git may execute only the programs
+/// listed before `--`.
 fn run_git(arguments: &[OsString]) -> ExitCode {
     let mut parts = arguments.splitn(2, |word| word == OsStr::new("--"));
     let programs = parts.next().unwrap_or_default().iter().map(PathBuf::from).collect();
     let why = match parts.next() {
         Some([program, args @ ..]) => provost_git::long::execute(programs, program, args),
-        Some([]) | None => std::io::Error::other("no command was given"),
+        Some([]) | None => std::io::Error::other("no command given"),
     };
-    // Its holder keeps this.
-    drop(writeln!(std::io::stderr(), "git could not be started: {why}"));
+    // The holder records this message.
+    drop(writeln!(std::io::stderr(), "cannot start git: {why}"));
     ExitCode::FAILURE
 }
 
@@ -226,17 +227,17 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
     }
 }
 
-/// Answers what could not be parsed: help that was asked for is no error.
+/// Handles arguments that do not parse. A request for help is not an error.
 fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     if wants_json(arguments) {
         return not_parsed_json(error, arguments);
     }
-    // Whether or not it could be shown, the exit code says the same.
+    // The exit code is the same if the message cannot be written.
     drop(ui::parser_says(error));
     ExitCode::from(if asked_for(error) { 0 } else { 2 })
 }
 
-/// The same for programs. `help` itself takes no option, so it is asked again without.
+/// The same as JSON. `help` accepts no options, so the arguments are parsed again without `--json`.
 fn not_parsed_json(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let context = Context::new(true);
     let plain: Vec<_> = arguments.iter().filter(|argument| *argument != "--json").collect();
@@ -251,7 +252,7 @@ fn not_parsed_json(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         }
         Ok(_) | Err(_) => {
             let text = error.render().to_string();
-            // What was typed is repeated in it, with whatever drives a terminal.
+            // The message repeats the user's input, which may contain terminal escapes.
             let text = ui::clean_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
             finish(&context, Err(usage(text).next("provost --help").into()))
         }
@@ -262,8 +263,8 @@ fn asked_for(error: &clap::Error) -> bool {
     matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
 }
 
-/// Says whether a command that is shown as a hint is one that this program takes. Words in capitals stand for
-/// what the reader puts there; what is no command of this program is not judged.
+/// Whether a command shown as a hint parses. Words in capitals are placeholders for values.
+/// Commands of other programs are not checked.
 pub(crate) fn takes(hint: &str) -> bool {
     let words: Vec<String> = shell_words(hint)
         .into_iter()
@@ -283,7 +284,7 @@ pub(crate) fn takes(hint: &str) -> bool {
     })
 }
 
-/// Splits a command as a shell does, as far as commands are written by [`provost_core::text::shell_word`].
+/// Splits a command like a shell, as far as [`provost_core::text::shell_word`] quotes it.
 fn shell_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     let mut letters = text.chars();
@@ -320,7 +321,7 @@ mod tests {
         fn walk(command: &clap::Command, path: &str) {
             let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(examples.starts_with("Examples:\n  provost"), "{path} has no examples");
-            assert!(command.get_about().is_some(), "{path} says nothing about itself");
+            assert!(command.get_about().is_some(), "{path} has no description");
             for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
                 walk(sub, &format!("{path} {}", sub.get_name()));
             }
@@ -352,19 +353,20 @@ mod tests {
         }
     }
 
-    /// A hint that no test happens to show is a command all the same.
+    /// Covers hints that no other test shows.
     #[test]
     fn every_hint_that_is_written_down_is_a_command() {
         fn sources(dir: &Path, found: &mut Vec<String>) {
             for entry in std::fs::read_dir(dir).unwrap().flatten() {
                 let path = entry.path();
-                match path.is_dir() {
-                    true => sources(&path, found),
-                    false => found.push(std::fs::read_to_string(path).unwrap()),
+                if path.is_dir() {
+                    sources(&path, found);
+                } else {
+                    found.push(std::fs::read_to_string(path).unwrap());
                 }
             }
         }
-        /// Puts a word in the place of everything that is filled in.
+        /// Replaces every format argument with a word.
         fn filled(text: &str) -> String {
             let mut parts = text.split('{');
             let first = parts.next().unwrap_or_default().to_owned();
@@ -383,7 +385,7 @@ mod tests {
                 for rest in text.split(begin).skip(1) {
                     let Some((rest, _)) = rest.split_once('"') else { continue };
                     let hint = filled(&format!("provost{rest}"));
-                    // Which command it is, is known only where it is shown.
+                    // The command itself is a format argument, so it is unknown here.
                     if hint.starts_with("provost WORD") {
                         continue;
                     }
@@ -392,7 +394,7 @@ mod tests {
                 }
             }
         }
-        assert!(hints > 50, "{hints} were found");
+        assert!(hints > 50, "only {hints} hints found");
     }
 
     #[test]

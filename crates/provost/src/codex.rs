@@ -1,4 +1,4 @@
-//! What this machine and the configuration say about Codex: which program, whose home, which skills.
+//! Codex on this machine, as configured: the program, its home, its login and its skills.
 
 use std::{
     ffi::OsString,
@@ -20,34 +20,34 @@ use crate::{
     settings,
 };
 
-/// The variable that leads Codex to its home.
+/// The environment variable with Codex's home.
 pub(crate) const HOME_VARIABLE: &str = "CODEX_HOME";
 
-/// Where programs are looked for if nothing says so.
+/// The default search path for programs.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The key that says whether Codex may have agents of its own.
+/// The key that allows Codex to start its own agents.
 pub(crate) const MULTI_AGENT: &str = "agents.codex.multi_agent";
 
-/// What was configured about Codex, where it is read.
+/// The configuration of Codex, and the environment that it is read in.
 pub(crate) struct Setup<'a> {
     environment: &'a Environment,
     config: &'a Resolved,
-    /// Where relative paths of flags and variables begin.
+    /// The base of relative paths in flags and variables.
     here: PathBuf,
     pub(crate) user_home: PathBuf,
-    /// Where programs are searched.
+    /// The search path for programs.
     path: OsString,
 }
 
-/// What a session would miss to log in.
+/// Why a session cannot log in, and how to fix it.
 #[derive(Debug)]
 pub(crate) struct NoLogin {
     pub(crate) found: String,
     pub(crate) fix: String,
 }
 
-/// Gives what the configuration says about agents of Codex's own.
+/// Returns whether the configuration allows Codex to start its own agents.
 pub(crate) fn said_multi_agent(config: &Resolved) -> Option<MultiAgent> {
     let source = config.provenance.get(MULTI_AGENT).map(ToString::to_string);
     config.codex.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
@@ -65,8 +65,8 @@ impl<'a> Setup<'a> {
         Ok(Setup { environment, config, here: environment.here()?, user_home, path })
     }
 
-    /// The same for commands that only look: no directory of `PATH` counts that is relative, or lies in the project
-    /// of this directory.
+    /// The same for commands that only read. Directories of `PATH` are ignored if they are relative
+    /// or inside the project of `cwd`.
     pub(crate) fn to_look(
         environment: &'a Environment,
         config: &'a Resolved,
@@ -84,7 +84,7 @@ impl<'a> Setup<'a> {
         Ok(setup)
     }
 
-    /// Whether the project's file names the program, or the home that the program would read.
+    /// Whether the project's file sets the program, or the home that the program would read.
     pub(crate) fn is_named_by_project(&self) -> bool {
         ["agents.codex.path", "agents.codex.home"].into_iter().any(|key| self.is_projects(key))
     }
@@ -98,7 +98,7 @@ impl<'a> Setup<'a> {
         matches!(source, Some(Source::Project(_)))
     }
 
-    /// Gives the program that was named, and where it was.
+    /// Returns the configured program, and the source of that setting.
     pub(crate) fn explicit(&self) -> Option<Explicit> {
         const KEY: &str = "agents.codex.path";
         let path = self.located(KEY, self.config.codex.path.on()?);
@@ -113,8 +113,8 @@ impl<'a> Setup<'a> {
         Some(Explicit { path, source })
     }
 
-    /// Finds the Codex to start. Whoever has told its version before is not asked again, if there is a file that
-    /// remembers it.
+    /// Finds the Codex to start. With a cache file, programs whose version is already known are not
+    /// run again.
     pub(crate) fn find(&self, memory: Option<&Path>) -> Result<Found, ApiError> {
         let around = Surroundings { memory, ..self.surroundings() };
         find_codex(self.explicit().as_ref(), &around).map_err(|why| {
@@ -132,8 +132,8 @@ impl<'a> Setup<'a> {
         Surroundings { path: &self.path, home: &self.user_home, memory: None }
     }
 
-    /// Finds the user's Codex home: the configured one, else that of the environment, else the usual one.
-    /// One that was named has to be there.
+    /// Finds the user's Codex home: the configured one, else the one from the environment, else the
+    /// default. A home that was set explicitly must exist.
     pub(crate) fn codex_home(&self) -> Result<Option<PathBuf>, ApiError> {
         const KEY: &str = "agents.codex.home";
         match &self.config.codex.home {
@@ -146,8 +146,8 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Says what a session would miss to log in, and what to do about that; `given` are variables that are passed on
-    /// besides those of the configuration and the usual ones.
+    /// Returns why a session could not log in, and how to fix it. `given` tests for variables that
+    /// are passed to the agent besides the configured and the default ones.
     pub(crate) fn lacks_login(
         &self,
         given: &dyn Fn(&str) -> bool,
@@ -165,14 +165,15 @@ impl<'a> Setup<'a> {
     fn no_login(&self, missing: Missing, codex_home: Option<PathBuf>) -> NoLogin {
         let usual = self.user_home.join(".codex");
         let place = codex_home.unwrap_or_else(|| usual.clone());
-        let log_in = match place == usual {
-            true => "codex login".to_owned(),
-            false => format!("{HOME_VARIABLE}={} codex login", place.display()),
+        let log_in = if place == usual {
+            "codex login".to_owned()
+        } else {
+            format!("{HOME_VARIABLE}={} codex login", place.display())
         };
         let keys = home::KEYS.join(" nor ");
         match (missing, &self.config.codex.home) {
             (Missing::InKeyring, _) => NoLogin {
-                found: "the login of Codex is in a keyring, to which only your own home leads"
+                found: "the Codex login is in a keyring, which only your own Codex home can use"
                     .to_owned(),
                 fix: format!(
                     "set cli_auth_credentials_store = \"file\" in {}, then: {log_in}",
@@ -195,7 +196,8 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Says whether this Codex may have agents of its own: as configured, else as it says itself. None if neither tells.
+    /// Whether this Codex may start its own agents: as configured, else as Codex reports. `None` if
+    /// neither is known.
     pub(crate) fn multi_agent(&self, argv: &[String]) -> Result<Option<MultiAgent>, ApiError> {
         if let Some(said) = said_multi_agent(self.config) {
             return Ok(Some(said));
@@ -204,18 +206,18 @@ impl<'a> Setup<'a> {
             [("PATH".into(), self.path.clone()), ("HOME".into(), self.user_home.clone().into())];
         let asked = features::is_on(argv, &variables, self.codex_home()?.as_deref(), "multi_agent");
         let on = asked.map_err(|why| {
-            chain(Code::Unreachable, "cannot ask Codex whether it may have agents of its own", &why)
+            chain(Code::Unreachable, "cannot ask Codex whether it may start its own agents", &why)
         })?;
         Ok(on.map(|on| MultiAgent { on, source: "Codex".to_owned() }))
     }
 
-    /// Gives the directories with further skills, in the order of their precedence.
+    /// Returns the directories with further skills, in order of precedence.
     pub(crate) fn skill_roots(&self) -> Vec<PathBuf> {
         let roots = self.config.skills.roots.iter();
         roots.map(|root| self.located("skills.roots", root)).collect()
     }
 
-    /// Lists every skill for work in a directory, as a session's home would have them.
+    /// Lists the skills for work in a directory, as a session's home would have them.
     pub(crate) fn skills(&self, directory: &Path) -> Result<Vec<skills::Skill>, ApiError> {
         let session = home::SessionHome {
             dir: PathBuf::new(),
@@ -232,25 +234,21 @@ impl<'a> Setup<'a> {
     }
 
     fn named_home(&self, path: PathBuf, by: &str) -> Result<PathBuf, ApiError> {
-        match path.is_dir() {
-            true => Ok(path),
-            false => {
-                let message = format!(
-                    "{} is no directory, and {by} names it as Codex's home",
-                    path.display()
-                );
-                Err(usage(message).next("provost config show"))
-            }
+        if path.is_dir() {
+            return Ok(path);
         }
+        let message =
+            format!("{} is not a directory, but {by} names it as Codex's home", path.display());
+        Err(usage(message).next("provost config show"))
     }
 
-    /// Writes out a path of a key: relative ones begin at the file that names them.
+    /// Resolves a path of a key. A relative path starts at the file that contains it.
     fn located(&self, key: &str, path: &FilePath) -> PathBuf {
         path.within(self.config.directory_of(key).unwrap_or(&self.here), &self.user_home)
     }
 }
 
-/// Tells that the user's configuration of Codex cannot be read.
+/// Returns an error for an unreadable Codex configuration.
 pub(crate) fn unusable(why: home::Error) -> ApiError {
     chain(Code::BadRequest, "cannot use Codex's configuration", &why)
 }
@@ -315,7 +313,7 @@ mod tests {
         assert_eq!(set, Some(dir.path().join(".codex")));
         assert_eq!(home_of(&both, "agents.codex.home = \"off\"").unwrap(), None);
         let missing = home_of(&user, "agents.codex.home = \"~/gone\"").unwrap_err();
-        assert!(missing.message.contains("gone is no directory"), "{}", missing.message);
+        assert!(missing.message.contains("gone is not a directory"), "{}", missing.message);
         assert!(home_of(&[user[0], (HOME_VARIABLE, "/no/such")], "").is_err());
     }
 

@@ -1,4 +1,4 @@
-//! What every command is given: the environment and the way to speak.
+//! The context of every command: the environment and the output channels.
 
 use std::sync::Once;
 
@@ -12,14 +12,14 @@ use crate::{
     ui::{Paint, Ui},
 };
 
-/// The surroundings of one command.
+/// The context of one command.
 pub(crate) struct Context {
     pub(crate) environment: Environment,
     pub(crate) ui: Ui,
 }
 
 impl Context {
-    /// Looks around. Colours need the configuration, so it is left alone where none can be used.
+    /// Reads the environment. Colors need the configuration, which is not loaded for JSON output.
     pub(crate) fn new(json: bool) -> Self {
         let environment = Environment::read();
         let (paint, talk_paint) =
@@ -38,7 +38,7 @@ impl Context {
         Ok(home)
     }
 
-    /// Reaches the daemon, and starts it if none runs.
+    /// Connects to the daemon, and starts it if it is not running.
     pub(crate) fn daemon(&self) -> Result<Client, ApiError> {
         let home = self.home()?;
         home.prepare()?;
@@ -49,16 +49,16 @@ impl Context {
         Ok(client)
     }
 
-    /// Gives the key under which a change happens once.
+    /// Returns the given idempotency key, or a new one.
     pub(crate) fn key(&self, given: Option<&str>) -> String {
         given.map_or_else(|| clock::mint().to_string(), str::to_owned)
     }
 }
 
-/// The warning is given once, however often the daemon is reached.
+/// Shows the warning only once, even if the daemon is contacted several times.
 static WARNED: Once = Once::new();
 
-/// What every command reports about a ledger that lost events, and how that is decided.
+/// The warning for a ledger that lost events, with the command that resolves it.
 pub(crate) fn ledger_warning(info: &DaemonInfo) -> Option<String> {
     if let Some(loss) = &info.ledger_loss {
         return Some(format!(
@@ -67,11 +67,9 @@ pub(crate) fn ledger_warning(info: &DaemonInfo) -> Option<String> {
     }
     match info.unknown_holders.len() {
         0 => None,
-        1 => {
-            Some("1 process runs that the ledger does not know: provost ledger recover".to_owned())
+        1 => Some("1 running process is not in the ledger: provost ledger recover".to_owned()),
+        count => {
+            Some(format!("{count} running processes are not in the ledger: provost ledger recover"))
         }
-        count => Some(format!(
-            "{count} processes run that the ledger does not know: provost ledger recover"
-        )),
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use provost_api::{ApiError, Code};
 
-/// The variables of this process. One whose name or value is not UTF-8 is left out.
+/// The environment variables of this process, except those that are not UTF-8.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     variables: BTreeMap<String, String>,
@@ -24,19 +24,19 @@ impl Environment {
         Environment { variables: owned.collect() }
     }
 
-    /// Gives the same without these variables.
+    /// Returns a copy without these variables.
     pub(crate) fn without(&self, names: &[&str]) -> Self {
         let mut variables = self.variables.clone();
         variables.retain(|name, _| !names.contains(&name.as_str()));
         Environment { variables }
     }
 
-    /// Gives a variable; an empty one counts as unset.
+    /// Returns a variable. An empty one counts as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Gives a path from a variable; one that is not absolute counts as unset, as XDG has it.
+    /// Returns a path from a variable. A relative one counts as unset, as in the XDG specification.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
@@ -45,7 +45,7 @@ impl Environment {
         &self.variables
     }
 
-    /// Gives the directory that the process stands in.
+    /// Returns the current directory of the process.
     pub(crate) fn here(&self) -> Result<PathBuf, ApiError> {
         std::env::current_dir().map_err(|why| {
             let message = format!("cannot find the current directory: {why}");

@@ -1,37 +1,34 @@
-//! How a command ends that does not end well.
+//! Errors of commands.
 
 use std::io;
 
 use provost_api::{ApiError, Code};
 
-/// Why a command ended.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// Whoever read the output has enough of it, as `head` does.
-    #[error("write the output: its reader left")]
+    /// The reader of the output closed it, as `head` does.
+    #[error("write the output: the reader closed it")]
     PipeClosed,
     #[error("write the output")]
     Output(#[source] io::Error),
 }
 
 impl Error {
-    /// Sorts a failure to write to standard output.
+    /// Classifies a failed write to standard output.
     pub(crate) fn output(why: io::Error) -> Self {
-        match why.kind() == io::ErrorKind::BrokenPipe {
-            true => Error::PipeClosed,
-            false => Error::Output(why),
-        }
+        if why.kind() == io::ErrorKind::BrokenPipe { Error::PipeClosed } else { Error::Output(why) }
     }
 }
 
-/// An error of the one who typed the command.
+/// Returns an error for invalid user input.
 pub(crate) fn usage(message: impl Into<String>) -> ApiError {
     ApiError::new(Code::BadRequest, message)
 }
 
-/// An error of the one who named something that there is not: the nearest of what there is, or all of it.
+/// Returns an error for an unknown name. It suggests the closest known name, or lists all of them.
 pub(crate) fn unknown(what: &str, name: &str, known: &[impl AsRef<str>]) -> ApiError {
     let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
     let near = known.iter().map(|one| (strsim::osa_distance(name, one), *one)).min();
@@ -43,7 +40,7 @@ pub(crate) fn unknown(what: &str, name: &str, known: &[impl AsRef<str>]) -> ApiE
     usage(format!("there is no {what} {name:?}; {meant}"))
 }
 
-/// An error with everything that caused it.
+/// Returns an error with all its causes.
 pub(crate) fn chain(code: Code, what: &str, why: &dyn std::error::Error) -> ApiError {
     let mut message = format!("{what}: {why}");
     let mut source = why.source();

@@ -1,4 +1,4 @@
-//! The stream of events, followed across restarts of the daemon: none is missed and none comes twice.
+//! Follows the event stream across restarts of the daemon. No event is missed or repeated.
 
 use std::{
     sync::mpsc::{Receiver, sync_channel},
@@ -11,28 +11,28 @@ use provost_ledger::{ReadLedger, SqliteReader};
 
 use crate::{clock, context::Context, error::chain, target};
 
-/// How many times in a row a stream that brought nothing is opened again.
+/// How many times in a row a stream without events is reopened.
 const MAX_BARREN: u32 = 20;
 
-/// How long to wait between such tries.
+/// The delay between those attempts.
 const BARREN_PAUSE: Duration = Duration::from_millis(250);
 
-/// How many events may wait to be taken.
+/// The capacity of the event queue.
 const WAITING: usize = 256;
 
-/// Whose events are followed: by full ids, or as typed.
+/// The source of the events to follow: a full id, or the user's input.
 #[derive(Clone, Debug)]
 pub(crate) enum Of {
     All,
     Session(String),
     /// A run and all its sessions.
     Run(String),
-    /// A task that stands alone, without its members' sessions.
+    /// A team, without its members' sessions.
     Task(String),
 }
 
 impl Of {
-    /// Gives the parameter that asks for these.
+    /// Returns the query parameter that selects these events.
     pub(crate) fn parameter(&self) -> (&'static str, Option<String>) {
         match self {
             Of::All => ("session", None),
@@ -43,15 +43,15 @@ impl Of {
     }
 }
 
-/// Gives the number of the newest event there is.
+/// Returns the sequence number of the newest event.
 pub(crate) fn newest(context: &Context) -> Result<u64, ApiError> {
     let reader = SqliteReader::open(&context.trusted_home()?.ledger());
-    let reader = reader.map_err(|why| chain(Code::Storage, "the ledger cannot be opened", &why))?;
-    reader.last_seq().map_err(|why| chain(Code::Storage, "the ledger cannot be read", &why))
+    let reader = reader.map_err(|why| chain(Code::Storage, "cannot open the ledger", &why))?;
+    reader.last_seq().map_err(|why| chain(Code::Storage, "cannot read the ledger", &why))
 }
 
-/// Waits until `look` says that something happened, or can no longer happen for the reason in `Err`. The state is judged
-/// first, and again after every event behind it: whatever happened before is not waited for.
+/// Waits until `look` returns done, or impossible with the reason in `Err`. It is called once at
+/// the start, and again after every later event, so earlier events are not waited for.
 pub(crate) fn until<T>(
     context: &Context,
     of: Of,
@@ -71,7 +71,7 @@ pub(crate) fn until<T>(
     }
 }
 
-/// Asks a daemon that may be about to leave; the next one answers.
+/// Retries while the daemon is unreachable: it may be stopping, and the next one answers.
 fn patiently<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
     for _ in 1..MAX_BARREN {
         match ask() {
@@ -82,7 +82,7 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiEr
     ask()
 }
 
-/// Follows events on a thread of its own, so that something else can be done meanwhile. It ends with the process.
+/// Follows events on a separate thread, which ends with the process.
 pub(crate) fn aside(of: Of, since: u64) -> Result<Receiver<Result<EventRow, ApiError>>, ApiError> {
     let (sender, events) = sync_channel(WAITING);
     let thread = std::thread::Builder::new().name("events".to_owned());
@@ -99,29 +99,27 @@ pub(crate) fn aside(of: Of, since: u64) -> Result<Receiver<Result<EventRow, ApiE
     });
     match started {
         Ok(_) => Ok(events),
-        Err(why) => {
-            Err(ApiError::new(Code::Internal, format!("a thread cannot be started: {why}")))
-        }
+        Err(why) => Err(ApiError::new(Code::Internal, format!("cannot start a thread: {why}"))),
     }
 }
 
-/// Follows events from a sequence number on.
+/// Follows events after a sequence number.
 pub(crate) struct Follow<'a> {
     context: &'a Context,
     of: Of,
-    /// The last event that was given out, or told to be the last one before the stream.
+    /// The last event that was returned, or the last one before the stream started.
     last: Option<u64>,
     stream: Option<StreamReply>,
     barren: u32,
 }
 
 impl<'a> Follow<'a> {
-    /// Follows from behind `since`, or from now on.
+    /// Follows events after `since`, or from now on.
     pub(crate) fn new(context: &'a Context, of: Of, since: Option<u64>) -> Self {
         Follow { context, of, last: since, stream: None, barren: 0 }
     }
 
-    /// Opens the stream now, so that nothing that happens from here on is missed.
+    /// Opens the stream now, so that no later event is missed.
     pub(crate) fn open(&mut self, client: &Client) -> Result<(), ApiError> {
         let path = target::query(
             "/v1/events",
@@ -149,7 +147,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Reads a line; `None` if the stream broke and was opened again.
+    /// Reads a line. Returns `None` if the stream broke and was reopened.
     fn line(&mut self) -> Result<Option<String>, ApiError> {
         if let Some(stream) = &mut self.stream
             && let Ok(Some(line)) = stream.line()
@@ -165,7 +163,7 @@ impl<'a> Follow<'a> {
             self.barren += 1;
         }
         if self.barren > MAX_BARREN {
-            let message = "the daemon closes the stream of events again and again";
+            let message = "the daemon keeps closing the event stream";
             return Err(ApiError::new(Code::Unreachable, message).next("provost doctor"));
         }
         if self.barren > 1 {
@@ -173,7 +171,7 @@ impl<'a> Follow<'a> {
         }
         let client = self.context.daemon()?;
         match self.open(&client) {
-            // The daemon left between two calls; the next try starts it.
+            // The daemon stopped between two calls. The next attempt starts it.
             Err(error) if error.code == Code::Unreachable && self.barren < MAX_BARREN => {
                 self.barren += 1;
                 Ok(())
@@ -182,7 +180,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Takes one line of the stream, and gives the event that it completes.
+    /// Reads one line of the stream. Returns the event that it completes.
     fn take(&mut self, line: &str, data: &mut String) -> Result<Option<EventRow>, ApiError> {
         match line.split_once(':') {
             Some(("data", rest)) => data.push_str(rest.strip_prefix(' ').unwrap_or(rest)),
@@ -196,7 +194,7 @@ impl<'a> Follow<'a> {
         Ok(None)
     }
 
-    /// An id before anything was given out says where the stream begins.
+    /// The first id marks the start of the stream if no event was returned yet.
     fn begins_behind(&mut self, id: &str) {
         if self.last.is_none() {
             self.last = id.parse().ok().map(|id: u64| id.saturating_sub(1));
@@ -205,7 +203,7 @@ impl<'a> Follow<'a> {
 
     fn complete(&mut self, data: &str) -> Result<Option<EventRow>, ApiError> {
         let event: EventRow = serde_json::from_str(data).map_err(|why| {
-            ApiError::new(Code::Internal, format!("an event cannot be read: {why}"))
+            ApiError::new(Code::Internal, format!("cannot read an event: {why}"))
                 .next("provost daemon status")
         })?;
         if self.last.is_some_and(|last| event.seq <= last) {

@@ -1,4 +1,4 @@
-//! Provost's home: where it is, what lies where in it, and whether it can be trusted.
+//! Provost's home: its location, its layout, and whether it can be trusted.
 
 use std::{
     fs::{self, DirBuilder, Metadata},
@@ -12,16 +12,16 @@ use rustix::{fs::Access, process::geteuid};
 
 use crate::{environment::Environment, error::usage};
 
-/// The bits of a mode that let others change what is in a directory.
+/// The mode bits that let other users change a directory.
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
-/// How many digits a home's id has.
+/// The length of a home's id, in hexadecimal digits.
 const ID_DIGITS: usize = 32;
 
-/// The longest key that is read, in bytes. One has 32.
+/// The maximum size of the key file, in bytes. A key has 32.
 pub(crate) const MAX_KEY: u64 = 1 << 10;
 
-/// The directory that holds ledger, journals, sockets and worktrees of one user.
+/// The directory of one user's ledger, journals, sockets and worktrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Home {
     pub(crate) path: PathBuf,
@@ -52,7 +52,7 @@ impl Home {
         self.path.join("ledger")
     }
 
-    /// The directories of launches, one each, made by their holders.
+    /// The directories of launches, one per launch, created by their holders.
     pub(crate) fn launches(&self) -> PathBuf {
         self.path.join("launches")
     }
@@ -61,8 +61,8 @@ impl Home {
         self.launches().join(id)
     }
 
-    /// The home's name for itself, by which an export knows where it came from. It is derived from the key that the
-    /// daemon made, so a home has none before its first daemon, and keeps it when it is moved.
+    /// The home's id, which marks the origin of an export. It is derived from the key that the
+    /// daemon created, so a home has no id before its first daemon. A moved home keeps its id.
     pub(crate) fn id(&self) -> Option<String> {
         let key = provost_sys::agent_file::read(&self.path.join("key"), MAX_KEY).ok()?;
         let derived = blake3::derive_key("provost home id 1", &key);
@@ -73,7 +73,7 @@ impl Home {
         self.path.join("worktrees")
     }
 
-    /// Which versions programs by the name of Codex have told. It may go at any time.
+    /// The cache of versions that Codex programs reported. It can be deleted at any time.
     pub(crate) fn known_codex(&self) -> PathBuf {
         self.path.join("known-codex.json")
     }
@@ -82,21 +82,21 @@ impl Home {
         self.path.join("log")
     }
 
-    /// Looks at the home's owner and mode; `None` if there is no home yet.
+    /// Reads the home's owner and mode; `None` if there is no home yet.
     pub(crate) fn look(&self) -> Result<Option<Metadata>, ApiError> {
         match fs::metadata(&self.path) {
             Ok(found) => Ok(Some(found)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(self.cannot("look at", &why)),
+            Err(why) => Err(self.cannot("read", &why)),
         }
     }
 
-    /// Makes sure that nobody else could have put anything into the home.
+    /// Checks that no other user could have written to the home.
     pub(crate) fn trust(&self) -> Result<(), ApiError> {
         self.look()?.map_or(Ok(()), |found| self.judge(&found))
     }
 
-    /// Makes the home if there is none, and makes sure that it can be used for writing.
+    /// Creates the home if it is missing, and checks that it is writable.
     pub(crate) fn prepare(&self) -> Result<(), ApiError> {
         match self.look()? {
             Some(found) => self.judge(&found)?,

@@ -1,4 +1,4 @@
-//! Provost supervises coding agents: the command line, the daemon and the holder are this one program.
+//! Provost supervises coding agents. This one program is the command line, the daemon and the holder.
 
 mod cli;
 mod clock;
@@ -23,11 +23,12 @@ fn main() -> ExitCode {
     cli::main()
 }
 
-/// The first descriptor that is none of the standard streams.
+/// The first file descriptor after the standard streams.
 const FIRST_OF_THE_CALLER: i32 = 3;
 
-/// Keeps descriptors of the caller (locks, pipes, sockets) from all that this program starts. First of all, before
-/// it starts anything: a daemon, a holder or an agent that had them would hold a caller's lock for days.
+/// Sets CLOEXEC on descriptors inherited from the caller (locks, pipes, sockets), so that child
+/// processes do not get them. Runs before anything is started: a daemon, a holder or an agent would
+/// otherwise hold a caller's lock for days.
 fn keep_what_was_inherited() {
     close_fds::set_fds_cloexec(FIRST_OF_THE_CALLER, &[]);
 }

@@ -1,4 +1,4 @@
-//! The configuration that holds for a directory, and the colours that follow from it.
+//! The effective configuration of a directory, and the colors that it selects.
 
 use std::{
     io::IsTerminal,
@@ -20,27 +20,27 @@ use crate::{
     ui::{Paint, Wish},
 };
 
-/// The file's name, in the repository and in the user's configuration directory.
+/// The file name, in the repository and in the user's configuration directory.
 const FILE: &str = "provost.toml";
 
-/// What a configuration is asked for.
+/// The inputs of a configuration besides the environment and the user's file.
 #[derive(Clone, Default)]
 pub(crate) struct Wanted<'a> {
-    /// The highest layer.
+    /// Values from flags: the highest layer.
     pub(crate) flags: Vec<Flag>,
-    /// It counts as flags do.
+    /// The name of a preset. Its values rank with flags.
     pub(crate) preset: Option<&'a str>,
-    /// Whether the project's file is left out.
+    /// Whether the project's file is ignored.
     pub(crate) ignores_project: bool,
-    /// The project's file as the operator agreed to it, whatever stands there now.
+    /// The project's file as the operator approved it, regardless of its current content.
     pub(crate) pinned: Option<&'a ProjectFile>,
 }
 
-/// A project's file as the operator agreed to it at some moment; none if there was none.
+/// A project's file as the operator approved it at some point; `None` if there was none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProjectFile(Option<File>);
 
-/// Reads the project's file for a directory. None while the operator has not agreed to the project's files.
+/// Reads the project's file for a directory. `None` until the operator trusts the project's files.
 pub(crate) fn trusted_project(
     environment: &Environment,
     cwd: &Path,
@@ -58,8 +58,9 @@ fn unread(why: LoadError) -> ApiError {
     chain(Code::BadRequest, "cannot read the configuration", &why)
 }
 
-/// Puts together what holds in a directory. Flags come last and win. A project's values that run something or widen
-/// rights are left out until the user trusts them, so looking is safe anywhere.
+/// Loads the configuration for a directory. Flags have the highest precedence. A project's values
+/// that run programs or widen permissions are left out until the user trusts them, so reading is
+/// safe anywhere.
 pub(crate) fn load(
     environment: &Environment,
     cwd: &Path,
@@ -83,7 +84,7 @@ pub(crate) fn load_with(
     resolve(environment, wanted, project, project_is_trusted)
 }
 
-/// The file of a project, and whether its values that need trust count.
+/// Returns a project's file, and whether its values that need trust count.
 fn as_judged(project: &ProjectTrust) -> Result<(Option<File>, bool), ApiError> {
     Ok(match &project.state {
         State::Trusted(snapshot) => (file(&project.top, snapshot).map_err(unread)?, true),
@@ -112,8 +113,9 @@ fn resolve(
         .map_err(|why| usage(why.to_string()).next("provost config schema"))
 }
 
-/// The configuration of a command that starts something: the project's files are trusted, or the operator agrees to
-/// them now, or it is refused. They are read once: what was judged, and shown, is what counts.
+/// Loads the configuration of a command that starts something. The project's files must be trusted,
+/// or the operator agrees to them now; otherwise the command is refused. The files are read once,
+/// so the checked and displayed content is the content that is used.
 pub(crate) fn load_to_start(
     context: &Context,
     cwd: &Path,
@@ -127,14 +129,14 @@ pub(crate) fn load_to_start(
     let Some(project) = trust::of(environment, cwd) else {
         return resolve(environment, wanted, None, false);
     };
-    // A file that cannot be read is reported as that, before anyone is asked to trust it.
+    // An unreadable file is reported as such, before the user is asked to trust it.
     let (file, is_trusted) = as_judged(&project)?;
     resolve(environment, Wanted::default(), file.clone(), is_trusted)?;
     trust::require_project(context, project, asking)?;
     resolve(environment, wanted, file, true)
 }
 
-/// The project's file as it was judged.
+/// Returns the project's file from the checked snapshot.
 fn file(top: &Path, snapshot: &Snapshot) -> Result<Option<File>, LoadError> {
     let Some(bytes) = &snapshot.config else { return Ok(None) };
     let path = top.join(FILE);
@@ -148,7 +150,7 @@ fn file(top: &Path, snapshot: &Snapshot) -> Result<Option<File>, LoadError> {
     Ok(Some(File { name: path.to_string_lossy().into_owned(), text }))
 }
 
-/// Reads a size as the configuration does: `64MiB`, `1GB`, or whole bytes.
+/// Parses a size like the configuration does: `64MiB`, `1GB`, or whole bytes.
 pub(crate) fn parse_size(flag: &str, text: &str) -> Result<u64, ApiError> {
     let inputs =
         Inputs { flags: vec![flag_text(flag, "session.output_limit", text)], ..Inputs::default() };
@@ -156,11 +158,11 @@ pub(crate) fn parse_size(flag: &str, text: &str) -> Result<u64, ApiError> {
     Ok(resolved.session.output_limit.get())
 }
 
-/// Reads a length of time as the configuration does: `90s`, `1h30m`, or whole seconds.
+/// Parses a duration like the configuration does: `90s`, `1h30m`, or whole seconds.
 pub(crate) fn parse_duration(flag: &str, text: &str) -> Result<Duration, ApiError> {
     let inputs =
         Inputs { flags: vec![flag_text(flag, "verify.time_limit", text)], ..Inputs::default() };
-    // The key only lends its rules, so nothing is said of it.
+    // The key is used only for its rules, so the error does not name it.
     let resolved = provost_config::resolve(&inputs).map_err(|why| {
         let details: Vec<&str> = why.problems.iter().map(|one| one.detail.as_str()).collect();
         usage(format!("invalid value for {flag}; {}", details.join("; ")))
@@ -176,7 +178,7 @@ pub(crate) fn flag_list(flag: &str, key: &str, texts: &[String]) -> Flag {
     Flag { flag: flag.to_owned(), key: key.to_owned(), value: FlagValue::List(texts.to_vec()) }
 }
 
-/// Gives the colours for standard output and standard error.
+/// Returns the colors for standard output and standard error.
 pub(crate) fn paints(environment: &Environment) -> (Paint, Paint) {
     let (configured, own_variable) = wished(environment);
     let no_color = environment.get("NO_COLOR").is_some() && !own_variable;
@@ -186,8 +188,8 @@ pub(crate) fn paints(environment: &Environment) -> (Paint, Paint) {
     (paint(std::io::stdout().is_terminal()), paint(std::io::stderr().is_terminal()))
 }
 
-/// Gives what is configured, and whether Provost's own variable says so. A configuration that cannot be
-/// read is no reason not to show anything; the commands that need it report it.
+/// Returns the configured color mode, and whether Provost's own variable sets it. An unreadable
+/// configuration does not prevent output here; the commands that need it report the error.
 fn wished(environment: &Environment) -> (Color, bool) {
     let resolved = environment.here().and_then(|cwd| load(environment, &cwd, Vec::new()));
     resolved.map_or((Color::Auto, false), |resolved| {
@@ -196,7 +198,8 @@ fn wished(environment: &Environment) -> (Color, bool) {
     })
 }
 
-/// Returns the git filters that the user trusts. Only the user's own file counts; one that cannot be read trusts none.
+/// Returns the git filters that the user trusts. Only the user's own file counts; if it is
+/// unreadable, no filter is trusted.
 pub(crate) fn trusted_filters(environment: &Environment) -> Vec<String> {
     let paths = Paths { user: user_file(environment), project: None };
     let Ok((user, _)) = provost_config::load(&paths) else { return Vec::new() };
@@ -211,14 +214,14 @@ fn user_file(environment: &Environment) -> Option<PathBuf> {
     Some(config.join("provost").join(FILE))
 }
 
-/// Gives the file in a directory that is in no repository, and so is not read: whoever can write to a place above, such
-/// as `/tmp`, would say what is run.
+/// Returns a file that is ignored because its directory is in no repository. Otherwise anyone who
+/// can write to a parent directory, such as `/tmp`, could decide which programs run.
 pub(crate) fn unread_file(cwd: &Path) -> Option<PathBuf> {
     let file = cwd.join(FILE);
     (project_top(cwd).is_none() && file.is_file()).then_some(file)
 }
 
-/// The top of the checkout that a directory lies in, found without git.
+/// Returns the top of the checkout that contains a directory, found without git.
 pub(crate) fn project_top(cwd: &Path) -> Option<PathBuf> {
     provost_trust::find_top(cwd)
 }

@@ -1,65 +1,65 @@
-//! Addresses of the daemon's API, made from what people type.
+//! API paths and lookups, built from the user's input.
 
 use provost_api::{ApiError, Client, Code, RunRow, SessionRow};
 use serde::Deserialize;
 
 use crate::ui;
 
-/// The answer that has one session.
+/// The response with one session.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SessionReply {
     pub(crate) session: SessionRow,
 }
 
-/// The answer that has one run.
+/// The response with one run.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RunReply {
     pub(crate) run: RunRow,
 }
 
-/// What a person means: a session or a run.
+/// A session or a run that the user named.
 #[derive(Debug)]
 pub(crate) enum Target {
     Session(Box<SessionRow>),
     Run(Box<RunRow>),
 }
 
-/// Gives the address of a run by its id, a part of it or its name.
+/// Returns the path of a run, by its id, a part of it or its name.
 pub(crate) fn run(id: &str) -> String {
     format!("/v1/runs/{}", encode(id))
 }
 
-/// Gives the address of something that can be done with a run.
+/// Returns the path of an action on a run.
 pub(crate) fn run_action(id: &str, action: &str) -> String {
     format!("{}/{action}", run(id))
 }
 
-/// Gives the address of a task that stands alone.
+/// Returns the path of a team.
 pub(crate) fn task(id: &str) -> String {
     format!("/v1/tasks/{}", encode(id))
 }
 
-/// Gives the address of something about a task that stands alone.
+/// Returns the path of an action on a team.
 pub(crate) fn task_action(id: &str, action: &str) -> String {
     format!("{}/{action}", task(id))
 }
 
-/// Gives the address of a session by its id, a part of it or its name.
+/// Returns the path of a session, by its id, a part of it or its name.
 pub(crate) fn session(id: &str) -> String {
     format!("/v1/sessions/{}", encode(id))
 }
 
-/// Gives the address of something that can be done with a session.
+/// Returns the path of an action on a session.
 pub(crate) fn action(id: &str, action: &str) -> String {
     format!("{}/{action}", session(id))
 }
 
-/// Gives the address of something as it was, whatever it is.
+/// Returns the path of the past states of a session, run or team.
 pub(crate) fn history(id: &str) -> String {
     format!("/v1/history/{}", encode(id))
 }
 
-/// Gives an address with a query; parameters without a value are left out.
+/// Returns a path with a query. Parameters without a value are left out.
 pub(crate) fn query(path: &str, parameters: &[(&str, Option<String>)]) -> String {
     let given: Vec<String> = parameters
         .iter()
@@ -69,37 +69,37 @@ pub(crate) fn query(path: &str, parameters: &[(&str, Option<String>)]) -> String
     if given.is_empty() { path.to_owned() } else { format!("{path}{mark}{}", given.join("&")) }
 }
 
-/// Asks for a session.
+/// Fetches a session.
 pub(crate) fn find(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
     client.get::<SessionReply>(&session(id)).map(|reply| reply.session)
 }
 
-/// Asks for a run.
+/// Fetches a run.
 pub(crate) fn find_run(client: &Client, id: &str) -> Result<RunRow, ApiError> {
     client.get::<RunReply>(&run(id)).map(|reply| reply.run)
 }
 
-/// Asks for what is meant. A name that a session and a run share says too little.
+/// Fetches a session or a run. A name that both have is ambiguous.
 pub(crate) fn find_any(client: &Client, id: &str) -> Result<Target, ApiError> {
     match (known(find(client, id))?, known(find_run(client, id))?) {
         (Some(session), None) => Ok(Target::Session(Box::new(session))),
         (None, Some(run)) => Ok(Target::Run(Box::new(run))),
         (Some(session), Some(run)) => {
             let message = format!(
-                "\"{id}\" may mean session {} or run {}",
+                "\"{id}\" is ambiguous: session {} or run {}",
                 ui::short(&session.id),
                 ui::short(&run.id)
             );
             Err(ApiError::new(Code::BadRequest, message).next("provost ls"))
         }
         (None, None) => {
-            let message = format!("there is no session and no run \"{id}\"");
+            let message = format!("no session or run \"{id}\"");
             Err(ApiError::new(Code::NotFound, message).next("provost ls --all"))
         }
     }
 }
 
-/// Asks for a session, or for the one of a run that waits for a person, else for the newest that works for it.
+/// Fetches a session. Of a run, it is the session with a pending request, else the newest active one.
 pub(crate) fn find_working(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
     let run = match find_any(client, id)? {
         Target::Session(session) => return Ok(*session),
@@ -109,7 +109,7 @@ pub(crate) fn find_working(client: &Client, id: &str) -> Result<SessionRow, ApiE
         run.requests.iter().filter_map(|one| Some(one.id.split_once('.')?.0)).collect();
     asking.dedup();
     if let [_, _, ..] = asking[..] {
-        let message = format!("several agents of run {} wait for an answer", ui::short(&run.id));
+        let message = format!("several agents of run {} need an answer", ui::short(&run.id));
         let error = ApiError::new(Code::BadRequest, message);
         return Err(run.requests.iter().fold(error, |error, one| error.next(one.answer_command())));
     }
@@ -118,18 +118,18 @@ pub(crate) fn find_working(client: &Client, id: &str) -> Result<SessionRow, ApiE
         Some(session) => find(client, session),
         None => {
             let short = ui::short(&run.id);
-            let message = format!("run {short} waits for no answer: nobody works for it now");
+            let message = format!("run {short} needs no answer: it has no active session");
             Err(ApiError::new(Code::Refused, message).next(format!("provost status {short}")))
         }
     }
 }
 
-/// Asks for a session where a run would not do; a run's own session is named then.
+/// Replaces a not-found error if the id names a run. The error suggests the run's active session.
 pub(crate) fn only_session(client: &Client, id: &str, verb: &str, error: ApiError) -> ApiError {
     let run = (error.code == Code::NotFound).then(|| find_run(client, id).ok()).flatten();
     let Some(run) = run else { return error };
     let (short, live) = (ui::short(&run.id), run.sessions.iter().rev().find(|s| s.state.is_none()));
-    let message = format!("{short} is a run, and only a session can be told to {verb}");
+    let message = format!("{short} is a run, but `provost {verb}` needs a session");
     let error = ApiError::new(Code::Refused, message);
     match live {
         Some(session) => {
@@ -148,7 +148,7 @@ fn known<T>(found: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     }
 }
 
-/// Encodes everything but the characters that mean nothing in an address.
+/// Percent-encodes everything but unreserved characters.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -156,7 +156,7 @@ fn encode(text: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
                 encoded.push(char::from(byte))
             }
-            // A name may be "..", which some would take for the directory above.
+            // A name may be "..", which could be read as the parent directory.
             b'.' if text.bytes().any(|byte| byte != b'.') => encoded.push('.'),
             byte => encoded.push_str(&format!("%{byte:02X}")),
         }

@@ -1,8 +1,9 @@
-//! Whether a project's files count, and how the operator is asked to agree to them.
+//! Whether a project's files are trusted, and how the operator is asked to trust them.
 //!
-//! Every configuration is read through `settings`, which asks here. A value that needs trust and has none is left
-//! out, so a command that forgets to ask runs nothing of the repository. Commands that start something call
-//! [`require`] first: it asks at a terminal, and refuses elsewhere.
+//! Every configuration is loaded through `settings`, which checks here. A value that needs trust
+//! and lacks it is left out, so a command that forgets to ask still runs nothing from the
+//! repository. Commands that start something call [`require`] first: it asks at a terminal, and
+//! refuses elsewhere.
 
 use std::{
     io::{BufRead as _, IsTerminal as _},
@@ -25,40 +26,40 @@ use crate::{
     ui::{clean, clean_block, clip},
 };
 
-/// The longest workflow that is read, as by `serve`.
+/// The maximum size of a workflow, as in `serve`.
 const MAX_WORKFLOW: u64 = 256 << 10;
 
-/// How many entries a refusal names.
+/// How many entries an error lists.
 const NAMED: usize = 5;
 
-/// The longest value that a refusal shows.
+/// The maximum length of a value in an error.
 const SHOWN_VALUE: usize = 80;
 
-/// A project's files, and whether they count.
+/// A project, and whether its files are trusted.
 #[derive(Debug)]
 pub(crate) struct ProjectTrust {
     pub(crate) top: PathBuf,
     pub(crate) state: State,
 }
 
-/// Whether what needs trust has it.
+/// Whether a project's files are trusted.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// The user agreed to exactly this, or nothing in it needs trust.
+    /// The user trusts exactly this content, or nothing in it needs trust.
     Trusted(Snapshot),
     Untrusted(Snapshot),
-    /// Another user could have written it: nothing of it is read, and it cannot be trusted.
+    /// Another user could have written the files. They are not read and cannot be trusted.
     Unsafe(ReadError),
 }
 
-/// What is to be trusted: a project, or a workflow file that is not at a project's top.
+/// The object of a trust decision: a project, or a workflow file outside a project's top directory.
 #[derive(Debug)]
 pub(crate) struct Subject {
     pub(crate) path: PathBuf,
     pub(crate) content: Content,
 }
 
-/// Whether a command may ask in place.
+/// Whether a command may prompt the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asking {
     AtTerminal,
@@ -76,7 +77,7 @@ pub(crate) fn store(environment: &Environment) -> Result<TrustStore, ApiError> {
     Ok(TrustStore::open(&config.join("provost")))
 }
 
-/// Looks at the project that a directory lies in. It runs nothing and asks no one.
+/// Checks the project that contains a directory. It runs nothing and does not prompt.
 pub(crate) fn of(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> {
     let top = find_top(cwd)?;
     let state = match snapshot(&top) {
@@ -92,8 +93,8 @@ pub(crate) fn of(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> 
     Some(ProjectTrust { top, state })
 }
 
-/// Makes sure that a command may start something in a directory: the project's files are trusted, or the operator
-/// agrees to them now.
+/// Checks that a command may start something in a directory: the project's files are trusted, or
+/// the operator trusts them now.
 pub(crate) fn require(context: &Context, cwd: &Path, asking: Asking) -> Result<(), ApiError> {
     match of(&context.environment, cwd) {
         None => Ok(()),
@@ -101,7 +102,7 @@ pub(crate) fn require(context: &Context, cwd: &Path, asking: Asking) -> Result<(
     }
 }
 
-/// The same for a project's files as they were read.
+/// The same for a project that was already read.
 pub(crate) fn require_project(
     context: &Context,
     project: ProjectTrust,
@@ -117,7 +118,7 @@ pub(crate) fn require_project(
     }
 }
 
-/// Makes sure that a workflow may be followed: what it says that needs trust is what the user agreed to.
+/// Checks that a workflow may be used: the user trusts the parts of it that need trust.
 pub(crate) fn require_workflow(
     context: &Context,
     path: &Path,
@@ -133,10 +134,10 @@ pub(crate) fn require_workflow(
     agree(context, &subject, asking)
 }
 
-/// What `provost trust PATH` is about.
+/// Returns the object of `provost trust PATH`.
 pub(crate) fn subject(environment: &Environment, path: &Path) -> Result<Subject, ApiError> {
     let path = std::fs::canonicalize(path)
-        .map_err(|why| usage(format!("cannot go to {}: {why}", path.display())))?;
+        .map_err(|why| usage(format!("cannot open {}: {why}", path.display())))?;
     if path.is_file() {
         let text = agent_file::read_text(&path, MAX_WORKFLOW)
             .map_err(|why| usage(format!("cannot read {why}")))?;
@@ -144,7 +145,7 @@ pub(crate) fn subject(environment: &Environment, path: &Path) -> Result<Subject,
     }
     let Some(project) = of(environment, &path) else {
         let message =
-            format!("{} lies in no git repository, so none of its files counts", path.display());
+            format!("{} is not in a git repository, so there is nothing to trust", path.display());
         return Err(ApiError::new(Code::NotFound, message).next("git init"));
     };
     match project.state {
@@ -155,14 +156,14 @@ pub(crate) fn subject(environment: &Environment, path: &Path) -> Result<Subject,
     }
 }
 
-/// A workflow at a project's top is part of the project. The text that is followed has to be the one that is judged.
+/// A workflow at a project's top is part of the project. The text in use must be the text that was checked.
 fn workflow_subject(path: &Path, text: &str) -> Result<Subject, ApiError> {
     let directory = path.parent().unwrap_or(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let read = read_workflow(path).map_err(|why| never_counts(directory, &why))?;
     let followed = Content::from_workflow(&name, text.as_bytes());
     if read != followed {
-        let message = format!("{} changed while it was read; try again", path.display());
+        let message = format!("{} changed while it was being read; try again", path.display());
         return Err(ApiError::new(Code::Refused, message));
     }
     let top = find_top(directory).filter(|top| top.join("WORKFLOW.md") == path);
@@ -171,8 +172,8 @@ fn workflow_subject(path: &Path, text: &str) -> Result<Subject, ApiError> {
     Ok(Subject { path: top, content: snapshot.content })
 }
 
-/// Refuses agents and everything that is run for them. A process that is below any holder belongs to an agent; the
-/// daemon, if one runs, also knows processes that have left their holder.
+/// Refuses agents and all their processes. A process below a holder belongs to an agent. The
+/// daemon, if it runs, also identifies processes that left their holder.
 pub(crate) fn must_be_operator(context: &Context) -> Result<(), ApiError> {
     let family = process::family(std::process::id()).map_err(|why| {
         ApiError::new(Code::Forbidden, format!("cannot identify this process: {why}"))
@@ -189,7 +190,7 @@ pub(crate) fn must_be_operator(context: &Context) -> Result<(), ApiError> {
     }
 }
 
-/// Whether the operator agreed to a content of a project, or nothing in it needs that.
+/// Whether the operator trusts this content of a project, or nothing in it needs trust.
 pub(crate) fn is_agreed(
     environment: &Environment,
     top: &Path,
@@ -201,7 +202,7 @@ pub(crate) fn is_agreed(
     store(environment)?.is_trusted(top, &content.digest()).map_err(broken_store)
 }
 
-/// Records that the operator agreed.
+/// Records that the operator trusts the content.
 pub(crate) fn record(environment: &Environment, subject: &Subject) -> Result<(), ApiError> {
     store(environment)?.trust(&subject.path, &subject.content).map_err(broken_store)
 }
@@ -210,7 +211,7 @@ pub(crate) fn broken_store(why: provost_trust::StoreError) -> ApiError {
     chain(Code::Refused, "cannot use the trust store", &why).next("ls -ld ~/.config/provost/trust")
 }
 
-/// Asks the operator at a terminal, or refuses with the command that helps.
+/// Asks the operator at a terminal, or fails with the command to run.
 fn agree(context: &Context, subject: &Subject, asking: Asking) -> Result<(), ApiError> {
     let refused = || untrusted(&context.environment, subject);
     if asking == Asking::Never || !can_ask(context) {
@@ -223,17 +224,18 @@ fn agree(context: &Context, subject: &Subject, asking: Asking) -> Result<(), Api
     record(&context.environment, subject)
 }
 
-/// Whether a person can be asked.
+/// Whether the user can be prompted.
 pub(crate) fn can_ask(context: &Context) -> bool {
     !context.ui.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Shows what would be trusted and asks.
+/// Shows the content that needs trust, and asks for confirmation.
 pub(crate) fn ask(context: &Context, subject: &Subject) -> Result<bool, ApiError> {
     let shown = |path: &Path| clean(&path.display().to_string());
-    context
-        .ui
-        .talk(&format!("These files of {} run programs or widen rights:", shown(&subject.path)));
+    context.ui.talk(&format!(
+        "These files of {} run programs or widen permissions:",
+        shown(&subject.path)
+    ));
     for line in describe(subject, &last(&context.environment, subject)) {
         context.ui.talk(&line);
     }
@@ -246,13 +248,14 @@ pub(crate) fn ask(context: &Context, subject: &Subject) -> Result<bool, ApiError
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// What was agreed to last.
+/// Returns the content that was trusted last.
 pub(crate) fn last(environment: &Environment, subject: &Subject) -> Content {
     let last = store(environment).ok().and_then(|store| store.last(&subject.path).ok().flatten());
     last.unwrap_or_default()
 }
 
-/// Everything that needs trust, in lines: `+` is new, `~` has changed, `-` is gone since it was agreed to last.
+/// Lists everything that needs trust. `+` marks new, `~` changed and `-` removed entries since the
+/// last decision.
 pub(crate) fn describe(subject: &Subject, before: &Content) -> Vec<String> {
     let changes = subject.content.changes(before);
     let mark = |file: &str, entry: &Entry| {
@@ -295,18 +298,18 @@ fn entry_lines(mark: char, file: &str, entry: &Entry) -> Vec<String> {
     }
 }
 
-/// What an entry does, in plain words.
+/// Describes the effect of an entry.
 pub(crate) fn meaning(file: &str, key: Option<&str>) -> &'static str {
     let Some(key) = key else {
         return match file {
-            ".mcp.json" => "agents start the servers that it names",
+            ".mcp.json" => "agents start the servers in it",
             _ if file.starts_with(".codex/") => {
-                "Codex takes servers, hooks, rules and settings from it"
+                "Codex reads servers, hooks, rules and settings from it"
             }
             _ if file.starts_with(".claude/") => {
-                "Claude takes hooks, permissions and variables from it"
+                "Claude reads hooks, permissions and variables from it"
             }
-            _ => "it cannot be read key by key, so all of it counts",
+            _ => "cannot be read key by key, so the whole file counts",
         };
     };
     let key = key
@@ -315,30 +318,30 @@ pub(crate) fn meaning(file: &str, key: Option<&str>) -> &'static str {
         .map_or(key, |(_, set)| set);
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
-        ["agents", "codex", "path"] => "the program that is run as Codex",
-        ["agents", "codex", "home"] => "where Codex takes its settings and its login from",
+        ["agents", "codex", "path"] => "the program to run as Codex",
+        ["agents", "codex", "home"] => "the directory of Codex's settings and login",
         ["agents", "codex", "sandbox" | "network" | "approvals"] | ["codex", ..] => {
             "decides what Codex may do without asking"
         }
-        ["agents", _, "command" | "driver"] => "the program that is run as an agent",
+        ["agents", _, "command" | "driver"] => "the program to run as an agent",
         ["agents", _, "env" | "pass_env", ..] | ["environment", ..] => {
-            "variables that programs get"
+            "environment variables of programs"
         }
         ["hooks", "after_create"] | ["worktree", "setup"] => "runs in every new worktree",
-        ["hooks", ..] => "runs when this happens",
+        ["hooks", ..] => "runs on this event",
         ["verify", "checks"] | ["loops", _, "evidence", ..] => "runs to check work",
-        ["verify", "protected"] => "decides which changes of files wait for you",
+        ["verify", "protected"] => "decides which file changes need your approval",
         ["verifiers", ..] => "decides when work counts as proved",
         ["approvals", ..] => "decides what agents may do without asking",
-        ["reactions", ..] | ["policies", ..] => "acts on sessions by itself",
+        ["reactions", ..] | ["policies", ..] => "acts on sessions automatically",
         ["run", "land"] => "decides where finished work goes",
-        ["skills", ..] => "directories that agents take skills from",
+        ["skills", ..] => "directories with skills for agents",
         ["budget", ..] | ["loops", _, "tokens"] => "decides how much agents may use",
         _ => "widens what runs may do",
     }
 }
 
-/// The refusal of a start in a project that is not trusted.
+/// Returns the error for a start in an untrusted project.
 fn untrusted(environment: &Environment, subject: &Subject) -> ApiError {
     let before = last(environment, subject);
     let changes = subject.content.changes(&before);
@@ -376,28 +379,28 @@ fn change_line(change: &Change) -> String {
     }
 }
 
-/// The refusal of a start in a project that other users could have written.
+/// Returns the error for a start in a project that other users could have written.
 fn never_counts(top: &Path, why: &ReadError) -> ApiError {
     let top = clean(&top.display().to_string());
-    let message = format!("{}, so the files of {top} never count", clean(&why.to_string()));
+    let message = format!("{}, so the files of {top} cannot be trusted", clean(&why.to_string()));
     let error = ApiError::new(Code::Refused, message);
     why.fix().into_iter().fold(error, |error, fix| error.next(fix))
 }
 
-/// What is worth a warning about a project's files that do not count.
+/// Returns a warning about a project's files that are ignored.
 pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
     let project = of(environment, cwd)?;
     match project.state {
         State::Trusted(_) => None,
         State::Unsafe(why) => {
-            Some(format!("{why}, so the files of {} do not count", project.top.display()))
+            Some(format!("{why}, so the files of {} are ignored", project.top.display()))
         }
         State::Untrusted(snapshot) => {
             let files: Vec<&str> =
                 snapshot.content.parts.iter().map(|part| part.file.as_str()).collect();
             let argument = shell_word(&project.top.display().to_string());
             Some(format!(
-                "not trusted yet: {} of {}; nothing there that runs programs or widens rights counts: `provost trust {argument}`",
+                "not trusted yet: {} of {}; values that run programs or widen permissions are ignored: `provost trust {argument}`",
                 files.join(", "),
                 project.top.display(),
             ))
@@ -410,25 +413,25 @@ pub(crate) fn is_foreign(top: &Path) -> bool {
     matches!(check_owner(top), Err(Unsafe::Unowned(Unowned::OtherUser { .. })))
 }
 
-/// Where an agent is to work, and whether the project's files are left out.
+/// The directory of an agent, and whether the project's files are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Workplace<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) ignores_project: bool,
 }
 
-/// Whether an agent's own files in a repository count for the agent.
+/// Whether an agent's own files in a repository are trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentTrust {
-    /// There are none.
+    /// There are no such files.
     None,
-    /// The user agreed to exactly this content, or trusts the directory in the agent's own configuration.
+    /// The user trusts exactly this content, or trusts the directory in the agent's own configuration.
     Trusted(String),
     Untrusted,
 }
 
-/// Decides whether Codex may trust a repository. Provost never grants that by itself: the user agreed to the content
-/// by `provost trust`, or trusts the directory in the user's own Codex configuration.
+/// Decides whether Codex may trust a repository. Provost never grants that by itself: the user must
+/// trust the content with `provost trust`, or the directory in their own Codex configuration.
 pub(crate) fn of_codex(
     environment: &Environment,
     place: Workplace<'_>,

@@ -1,11 +1,11 @@
 //! The private tmux server: windows that show the terminals of sessions.
 //!
-//! A window runs `provost attach` and nothing else, so that whatever becomes of it, of its pane or of the whole server
-//! says nothing about the session. The server has a socket and a configuration of its own in Provost's home, and windows
-//! are known by their ids and by the session that is written down with them, never by a name.
+//! A window only runs `provost attach`, so the end of the window, its pane or the whole server does
+//! not affect the session. The server has its own socket and configuration in Provost's home.
+//! Windows are identified by their ids and by the session stored with them, never by name.
 //!
-//! A window is there also when nobody looks at it, so its `attach` says of itself whether somebody does. What changes
-//! that is a hook of tmux, which sends it the signal of a window that changed its size: nobody dies of that one.
+//! A window also exists while no one views it, so its `attach` process reports whether a client
+//! displays it. tmux hooks trigger that check with SIGWINCH, which is harmless.
 
 use std::{
     ffi::OsString,
@@ -19,21 +19,21 @@ use provost_api::{ApiError, Code};
 
 use crate::{context::Context, environment::Environment, error::usage, home::Home};
 
-/// The one session of the server.
+/// The only tmux session of the server.
 const SESSION: &str = "provost";
 const SOCKET: &str = "tmux.sock";
 const CONFIGURATION: &str = "tmux.conf";
 
-/// The longest path that a socket can have.
+/// The maximum length of a socket path.
 const LONGEST_SOCKET: usize = 107;
 
-/// The option by which `provost attach` is told that it is in a window of this server.
+/// The option that marks a `provost attach` inside a window of this server.
 pub(crate) const IN_WINDOW: &str = "in-window";
 
-/// Where a window is known by: the session that it shows.
+/// The tmux option that stores a window's session.
 const SHOWS: &str = "@provost_session";
 
-/// The server's own settings; those of the user are not read.
+/// The server's settings. The user's own tmux settings are not read.
 const SETTINGS: &str = "\
 # Written by Provost whenever a window is opened; changes are lost.
 set -s escape-time 10
@@ -49,28 +49,28 @@ set -g status-right ''
 set -g default-terminal screen-256color
 ";
 
-/// The hooks of what may change who looks at which window.
+/// The tmux events that can change which client displays which window.
 const LOOKS: [&str; 4] =
     ["client-attached", "client-detached", "client-session-changed", "session-window-changed"];
 
-/// Has every window look again at whether somebody is before it.
+/// Makes every window check again whether a client displays it.
 const LOOK_AGAIN: &str =
     r#"run-shell -b "kill -WINCH #{S:#{W:#{P:#{pane_pid} }}} 2>/dev/null; true""#;
 
-/// Gives how many clients of tmux show a window now.
+/// The number of tmux clients that display a window.
 const SHOWN_BY: &str = "#{window_active_clients}";
 
-/// The server of a home.
+/// The tmux server of a home.
 pub(crate) struct Viewport {
     home: PathBuf,
     program: PathBuf,
 }
 
-/// A window, by its id.
+/// A window id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window(String);
 
-/// The window in which this process runs.
+/// The window that contains this process.
 pub(crate) struct OwnWindow {
     viewport: Viewport,
     pane: Option<String>,
@@ -82,7 +82,7 @@ impl OwnWindow {
         OwnWindow { viewport, pane: environment.get("TMUX_PANE").map(str::to_owned) }
     }
 
-    /// Says whether somebody looks at it. If tmux does not tell, somebody may.
+    /// Whether a client displays the window. True if tmux does not answer.
     pub(crate) fn is_shown(&self) -> bool {
         let Some(pane) = &self.pane else { return true };
         let asked = ["display-message", "-p", "-t", pane, SHOWN_BY].map(OsString::from);
@@ -94,12 +94,12 @@ impl OwnWindow {
 }
 
 impl Viewport {
-    /// Finds the server's place, and writes its settings there.
+    /// Finds the server's directory, and writes its settings there.
     pub(crate) fn prepare(context: &Context) -> Result<Viewport, ApiError> {
         let home = context.home()?;
         home.prepare()?;
         let cannot = |why: io::Error| {
-            ApiError::new(Code::Storage, format!("cannot prepare a window of tmux: {why}"))
+            ApiError::new(Code::Storage, format!("cannot prepare a tmux window: {why}"))
         };
         let program = std::env::current_exe().map_err(cannot)?;
         let version = Command::new("tmux").arg("-V").stdin(Stdio::null()).output();
@@ -109,7 +109,7 @@ impl Viewport {
         Ok(Viewport { home: home.path, program })
     }
 
-    /// Gives the window that shows a session, and makes it if there is none.
+    /// Returns the window of a session, and opens it if it is missing.
     pub(crate) fn window(&self, id: &str, name: &str) -> Result<Window, ApiError> {
         if let Some(window) = self.find(id)? {
             return Ok(window);
@@ -124,18 +124,17 @@ impl Viewport {
         let common = [common, vec![home], attach.to_vec()].concat();
         let first = ["new-session", "-s", SESSION, "-x", "120", "-y", "40"].map(OsString::from);
         let more = ["new-window", "-t", &format!("={SESSION}:")].map(OsString::from);
-        let made = match self.exists()? {
-            true => {
-                // One that an older Provost started has older settings.
-                let settings = self.home.join(CONFIGURATION).into_os_string();
-                self.run(&["source-file".into(), settings])?;
-                self.run(&[more.as_slice(), &common].concat())?
-            }
-            // Another may have made the session meanwhile; then a window is made in it.
-            false => match self.run(&[first.as_slice(), &common].concat())? {
+        let made = if self.exists()? {
+            // A server that an older Provost started has older settings.
+            let settings = self.home.join(CONFIGURATION).into_os_string();
+            self.run(&["source-file".into(), settings])?;
+            self.run(&[more.as_slice(), &common].concat())?
+        } else {
+            // Another process may have created the session in the meantime. Then a window is added to it.
+            match self.run(&[first.as_slice(), &common].concat())? {
                 Ran::Refused(_) => self.run(&[more.as_slice(), &common].concat())?,
                 done @ Ran::Done(_) => done,
-            },
+            }
         };
         let window = match made {
             Ran::Done(window) => window.trim().to_owned(),
@@ -146,12 +145,12 @@ impl Viewport {
                 );
             }
         };
-        // A window whose session has ended at once is gone by now, which is no fault.
+        // The window is already closed if its session ended at once. That is not an error.
         self.run(&["set-option", "-w", "-t", &window, SHOWS, id].map(OsString::from))?;
         Ok(Window(window))
     }
 
-    /// Gives the command that shows the server, or one window of it, in a person's terminal.
+    /// Returns the command that shows the server, or one of its windows, in the user's terminal.
     pub(crate) fn attach_command(&self, window: Option<&Window>) -> Vec<OsString> {
         let target = match window {
             Some(Window(id)) => format!("={SESSION}:{id}"),
@@ -161,10 +160,10 @@ impl Viewport {
         [vec!["tmux".into()], self.place(), attach.to_vec()].concat()
     }
 
-    /// Becomes tmux in this terminal. To detach is tmux's own.
+    /// Replaces this process with tmux. The user detaches with tmux's own key.
     pub(crate) fn attach(&self, window: Option<&Window>, id: Option<&str>) -> ApiError {
         if !(stdin().is_terminal() && stdout().is_terminal()) {
-            let error = usage("tmux needs a terminal, and this is none");
+            let error = usage("tmux needs a terminal; standard input or output is not one");
             return match id {
                 Some(id) => error.next(format!("provost attach --tmux {id} --print")),
                 None => error.next("provost attach --tmux --print"),
@@ -194,7 +193,7 @@ impl Viewport {
         Ok(matches!(self.run(&asked)?, Ran::Done(_)))
     }
 
-    /// A path that is too long for a socket is given as seen from the home, in which tmux is run.
+    /// A socket path that is too long is given relative to the home, where tmux runs.
     fn place(&self) -> Vec<OsString> {
         let absolute = self.home.join(SOCKET);
         let fits = absolute.as_os_str().as_bytes().len() <= LONGEST_SOCKET;
@@ -205,7 +204,7 @@ impl Viewport {
 
     fn command(&self, words: &[OsString]) -> Command {
         let mut command = Command::new("tmux");
-        // Inside of another tmux it would refuse, or mean that one.
+        // Inside another tmux, this command would be refused or would address that tmux.
         for name in ["TMUX", "TMUX_PANE", "TMUX_TMPDIR"] {
             command.env_remove(name);
         }
@@ -216,9 +215,10 @@ impl Viewport {
     fn run(&self, words: &[OsString]) -> Result<Ran, ApiError> {
         let mut command = self.command(&[self.place(), words.to_vec()].concat());
         let ran = command.stdin(Stdio::null()).output().map_err(|why| missing(&why))?;
-        Ok(match ran.status.success() {
-            true => Ran::Done(String::from_utf8_lossy(&ran.stdout).into_owned()),
-            false => Ran::Refused(crate::ui::clean(String::from_utf8_lossy(&ran.stderr).trim())),
+        Ok(if ran.status.success() {
+            Ran::Done(String::from_utf8_lossy(&ran.stdout).into_owned())
+        } else {
+            Ran::Refused(crate::ui::clean(String::from_utf8_lossy(&ran.stderr).trim()))
         })
     }
 }
@@ -228,21 +228,22 @@ fn settings() -> String {
     format!("{SETTINGS}{}", hooks.concat())
 }
 
-/// What came of a command to tmux.
+/// The result of a tmux command.
 enum Ran {
     Done(String),
     Refused(String),
 }
 
 fn missing(why: &io::Error) -> ApiError {
-    let message = match why.kind() == io::ErrorKind::NotFound {
-        true => "tmux is not installed, and --tmux needs it".to_owned(),
-        false => format!("cannot run tmux: {why}"),
+    let message = if why.kind() == io::ErrorKind::NotFound {
+        "tmux is not installed, and --tmux needs it".to_owned()
+    } else {
+        format!("cannot run tmux: {why}")
     };
     ApiError::new(Code::Refused, message).next("provost attach ID")
 }
 
-/// A name in tmux's line of windows must not be one of its formats.
+/// Removes characters that tmux would interpret in a window name.
 fn shown_name(name: &str) -> String {
     let harmless = |char: &char| !matches!(char, '#' | ':' | '.') && !char.is_control();
     name.chars().filter(harmless).collect()

@@ -1,4 +1,4 @@
-//! What the seeds have visited: event kinds, states, rules and cells of the table.
+//! The event kinds, states, rules and table cells that the seeds have visited.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use provost_core::{
     task,
 };
 
-/// A cell of the table: claim, process, activity, verification.
+/// A cell of the lifecycle table: claim, process, activity, verification.
 pub type Cell = [&'static str; 4];
 
-/// What was visited so far.
+/// Everything visited so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     pub kinds: BTreeSet<&'static str>,
@@ -19,7 +19,7 @@ pub struct Coverage {
     pub rules: BTreeSet<&'static str>,
     pub cells: BTreeSet<Cell>,
     pub run_kinds: BTreeSet<&'static str>,
-    /// How runs ended.
+    /// The endings of runs.
     pub endings: BTreeSet<&'static str>,
     pub task_kinds: BTreeSet<&'static str>,
 }

@@ -1,7 +1,7 @@
-//! The engine's side: the real board over a ledger in memory, with what a daemon keeps only in memory.
+//! The engine's side: the real board over an in-memory ledger, plus the state that a daemon keeps only in memory.
 //!
-//! A crash drops everything here but the ledger. What is committed is judged by the laws against a shadow
-//! that is folded from the stored form of every event.
+//! A crash drops everything here except the ledger. The laws judge each commit against a shadow that is folded from
+//! the stored form of every event.
 
 mod standing;
 
@@ -34,7 +34,7 @@ use crate::{
 pub(crate) type Key = (SessionId, EffectKey);
 pub(crate) type RunKey = (RunId, EffectKey);
 
-/// Where an observation comes from. What one source tells stays in order.
+/// The source of an observation. Observations of one source stay in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     Follower(LaunchId),
@@ -43,23 +43,23 @@ pub(crate) enum Source {
     OfTask(TaskKey),
 }
 
-/// An effect under way.
+/// An effect in progress.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
     Follow(Follower),
     Other(Effect),
 }
 
-/// An effect of a run under way, with the run as it was when it was dispatched.
+/// An effect of a run in progress, with the run as it was when the effect was dispatched.
 #[derive(Clone, Debug)]
 pub(crate) struct RunTask {
     pub(crate) effect: run::Effect,
     pub(crate) run: Run,
-    /// It has begun to land: it ends, whatever is decided meanwhile.
+    /// Whether it has started to land. Then it finishes, whatever is decided meanwhile.
     pub(crate) lands: bool,
 }
 
-/// What is asked of the owner: observations, and what people and agents ask with a key of their own.
+/// Input of the owner: observations, and requests of users and agents with their own idempotency keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     Told(SessionId, Command),
@@ -71,17 +71,17 @@ pub(crate) enum Input {
     Due,
 }
 
-/// Where an engine may die.
+/// The point at which an engine crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashPoint {
     Nowhere,
     BeforeAppend,
     AfterAppend,
-    /// After so many of the orders that follow from a commit.
+    /// After this number of orders that follow from a commit.
     InDispatch(usize),
 }
 
-/// How a commit went.
+/// The result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Went {
     Well,
@@ -103,29 +103,29 @@ struct RunShadow {
     version: u64,
 }
 
-/// The engine and what judges it.
+/// The engine and the invariants that judge it.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     pub(crate) board: Board,
     pub(crate) ledger: MemLedger,
     pub(crate) tasks: BTreeMap<Key, Task>,
     pub(crate) run_tasks: BTreeMap<RunKey, RunTask>,
-    /// What tasks that stand alone owe.
+    /// Pending effects of teams.
     pub(crate) owed_by_tasks: BTreeMap<TaskKey, task::Effect>,
-    /// What was answered to those who asked something of a task, with the key under which they asked.
+    /// Replies to requests about teams, with the keys of the requests.
     pub(crate) replies: Vec<(String, Reply)>,
     pub(crate) told: BTreeMap<Source, VecDeque<Input>>,
     pub(crate) heard: BTreeMap<LaunchId, u64>,
     pub(crate) coverage: Coverage,
     pub(crate) events: u64,
     pub(crate) trace: Option<Vec<String>>,
-    /// What was committed last, for the simulation to act on.
+    /// The latest committed events, for the simulation to act on.
     pub(crate) fresh: Vec<(SessionId, Event)>,
     pub(crate) fresh_of_runs: Vec<(RunId, run::Event)>,
     shadows: BTreeMap<SessionId, Shadow>,
     run_shadows: BTreeMap<RunId, RunShadow>,
     task_shadows: BTreeMap<StandingId, TaskShadow>,
-    /// The events of tasks, by their sequence numbers.
+    /// The events of teams, by their sequence numbers.
     task_events: Vec<(u64, StandingId)>,
     turns: Turns,
 }
@@ -152,7 +152,7 @@ impl Engine {
         for pair in pairs {
             Engine::open_pair(&mut turn, pair)?;
         }
-        let (batch, staged) = turn.stage().ok_or("nothing was opened")?;
+        let (batch, staged) = turn.stage().ok_or("nothing to open")?;
         let committed = self.ledger.append(batch).map_err(|why| why.to_string())?;
         let changes = self.board.commit(staged, &committed);
         self.judge(&committed, now)?;
@@ -160,7 +160,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Decides and commits a few inputs together, and dies where it is told to.
+    /// Decides and commits a few inputs together, and crashes at the given point.
     pub(crate) fn work(
         &mut self,
         now: Moment,
@@ -170,14 +170,14 @@ impl Engine {
         let loaded = self.load_for(now, inputs);
         let mut replies = Vec::new();
         let mut turn = self.board.begin(now);
-        // As in the daemon, time has done its work on tasks before anything is asked of them.
+        // As in the daemon, due deadlines of teams are handled before requests to them.
         for id in self.board.due_tasks(now.mono_ms) {
             turn.follow_task(id);
         }
         for input in inputs {
             match input {
                 Input::Told(session, command) => {
-                    // What is not new was observed before.
+                    // A rejected observation was already known.
                     drop(turn.command(*session, command, "provost"));
                 }
                 Input::Asked { key, session, command } => {
@@ -200,7 +200,7 @@ impl Engine {
                     }
                 }
                 Input::ToldTask(task, command) => {
-                    drop(turn.command_task(*task, (&task::Actor::Provost, command), "provost"));
+                    drop(turn.command_task(*task, &task::Actor::Provost, command, "provost"));
                     turn.follow_task(*task);
                 }
                 Input::AskedTask(ask) => replies.push(self.ask_task(&mut turn, ask)?),
@@ -229,7 +229,7 @@ impl Engine {
                 }
             },
         };
-        // Whoever asked hears of it only from an engine that lives.
+        // Callers get their replies only if the engine survived.
         if went == Went::Well {
             self.replies.extend(replies);
         }
@@ -243,7 +243,7 @@ impl Engine {
         Ok(went)
     }
 
-    /// Dies: only the ledger is left.
+    /// Crashes: only the ledger remains.
     pub(crate) fn crash(&mut self) {
         self.note(|| "— crash".to_owned());
         self.board = Board::default();
@@ -254,7 +254,7 @@ impl Engine {
         self.heard.clear();
     }
 
-    /// Starts again: folds what is open, and owes what is owed.
+    /// Restarts: folds open streams and restores their pending effects.
     pub(crate) fn restore(&mut self) -> Result<(), Broken> {
         let open = self.ledger.open_streams().map_err(|why| why.to_string())?;
         for state in open {
@@ -281,7 +281,7 @@ impl Engine {
         self.run_shadows.get(&id).map(|shadow| &shadow.run)
     }
 
-    /// Compares everything that the ledger keeps beside its events with a fresh fold of them.
+    /// Compares everything that the ledger stores beside its events with a fresh fold of them.
     pub(crate) fn verify(&self) -> Result<(), Broken> {
         let sessions = self.shadows.keys().map(|id| stream::stream_id(*id));
         let runs = self.run_shadows.keys().map(|id| stream::run_stream_id(*id));
@@ -294,12 +294,12 @@ impl Engine {
             let stored = stored.ok_or("a stream is missing")?;
             if (stored.head.open, &stored.owed) != (folded.open, &folded.owed) {
                 return Err(format!(
-                    "owed {:?}, but the events say {:?}",
+                    "the ledger has pending {:?}, but the events imply {:?}",
                     stored.owed, folded.owed
                 ));
             }
             if stored.card != folded.card {
-                return Err("the card is not what the events say".to_owned());
+                return Err("the projection differs from the events".to_owned());
             }
         }
         Ok(())
@@ -331,7 +331,7 @@ impl Engine {
                 }
                 Input::ToldRun(run, _) | Input::AskedRun { run, .. } => {
                     self.bring_back(Subject::Run(*run), &mut loaded);
-                    // A run may go on with what a session left.
+                    // A run may resume sessions that it left.
                     let left = self.board.run(*run).map(Run::wanted).unwrap_or_default();
                     for session in left {
                         self.bring_back(Subject::Session(session), &mut loaded);
@@ -389,7 +389,7 @@ impl Engine {
         let snapshot = self.ledger.snapshot(name).map_err(|why| why.to_string())?;
         let after = stream::usable::<T>(snapshot.as_ref());
         let records = self.ledger.read_stream(name, after).map_err(|why| why.to_string())?;
-        let used = snapshot.filter(|_| after > 0);
+        let used = if after > 0 { snapshot } else { None };
         let folded = fold(name, used.as_ref(), &records).map_err(|e| e.to_string())?;
         Ok((folded, after + records.len() as u64))
     }
@@ -409,7 +409,7 @@ impl Engine {
 
     fn dispatch(&mut self, changes: Changes, orders: usize) {
         for (id, key) in changes.cancel {
-            // A follower runs until it has told everything; the others stop.
+            // A follower runs until it has reported everything; other tasks stop.
             let follows = matches!(self.tasks.get(&(id, key.clone())), Some(Task::Follow(_)));
             if !follows {
                 self.tasks.remove(&(id, key));
@@ -417,7 +417,7 @@ impl Engine {
         }
         for (id, key) in changes.cancel_of_runs {
             let task = self.run_tasks.get(&(id, key.clone()));
-            // What has begun to land is not interrupted.
+            // A landing in progress is not interrupted.
             if task.is_some_and(|task| !task.lands) {
                 self.run_tasks.remove(&(id, key));
             }
@@ -437,7 +437,7 @@ impl Engine {
         for (id, effect) in changes.start.into_iter().take(orders) {
             let key = (id, effect.key());
             let session = self.board.session(id);
-            #[expect(clippy::wildcard_enum_match_arm, reason = "all others are done once")]
+            #[expect(clippy::wildcard_enum_match_arm, reason = "all others run once")]
             let task = match effect {
                 Effect::Follow(launch) => match session.and_then(|s| s.launch(launch)) {
                     Some(launch) => Task::Follow(Follower::new(launch)),
@@ -472,14 +472,14 @@ impl Engine {
                 Subject::Run(_) | Subject::Task(_) => {}
             }
         }
-        // A run follows from its sessions, so that it rests only where they do.
+        // A run depends on its sessions, so it is settled only when they are.
         let all: usize = self.runs().map(Run::agents_at_work).sum();
         for RunShadow { run, watch, .. } in self.run_shadows.values() {
             let most = run.spec.planning.machine_parallel as usize;
             if all > most {
-                return Err(format!("{all} agents work for all runs, and {most} may"));
+                return Err(format!("{all} agents work for all runs, the limit is {most}"));
             }
-            watch.rest(run, (now, all - run.agents_at_work()), |id| self.shadow(id))?;
+            watch.rest(run, now, all - run.agents_at_work(), |id| self.shadow(id))?;
         }
         Ok(())
     }
@@ -514,7 +514,7 @@ impl Engine {
             let watch = RunWatch::of(&run)?;
             self.run_shadows.insert(id, RunShadow { run, watch, version: record.version });
         } else {
-            let shadow = self.run_shadows.get_mut(&id).ok_or("an event of no run")?;
+            let shadow = self.run_shadows.get_mut(&id).ok_or("an event of an unknown run")?;
             if record.version != shadow.version + 1 {
                 return Err(format!("event {} follows event {}", record.version, shadow.version));
             }
@@ -541,7 +541,7 @@ impl Engine {
             self.shadows.insert(id, Shadow { session, watch, version });
             return Ok(());
         }
-        let shadow = self.shadows.get_mut(&id).ok_or("an event of no session")?;
+        let shadow = self.shadows.get_mut(&id).ok_or("an event of an unknown session")?;
         if version != shadow.version + 1 {
             return Err(format!("event {version} follows event {}", shadow.version));
         }
@@ -557,14 +557,14 @@ impl Engine {
         self.tasks_are_the_same()?;
         for (id, shadow) in &self.run_shadows {
             if self.board.run(*id).is_some_and(|held| *held != shadow.run) {
-                return Err("the board holds another run than was stored".to_owned());
+                return Err("the run on the board differs from the stored one".to_owned());
             }
         }
         for id in &changes.changed {
             if let (Some(held), Some(shadow)) = (self.board.session(*id), self.shadow(*id))
                 && held != shadow
             {
-                return Err("the board holds something else than was stored".to_owned());
+                return Err("the session on the board differs from the stored one".to_owned());
             }
         }
         Ok(())
@@ -575,13 +575,14 @@ type Fold<T> =
     fn(&StreamId, Option<&provost_ledger::StoredSnapshot>, &[Recorded]) -> Result<T, stream::Error>;
 
 fn same<T: PartialEq>(shadow: Option<&T>, folded: &T) -> Result<(), Broken> {
-    match shadow == Some(folded) {
-        true => Ok(()),
-        false => Err("the fold after a restart differs from the fold before".to_owned()),
+    if shadow == Some(folded) {
+        Ok(())
+    } else {
+        Err("the fold after a restart differs from the fold before".to_owned())
     }
 }
 
-/// Says whether a command would be refused as nothing new: for choosing what to do, not for doing it.
+/// Whether a command would change anything. Used to choose actions, not to carry them out.
 pub(crate) fn is_open_to(session: &Session, command: &Command, now: Moment) -> bool {
     !matches!(session.decide(command, now), Err(Rejected::Nothing))
 }

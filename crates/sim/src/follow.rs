@@ -1,4 +1,4 @@
-//! Follows one launch as the shell does: its journal in order, then its end, then its tree.
+//! Follows one launch as the shell does: its journal in order, then its exit, then its process tree.
 
 use provost_core::{
     ids::LaunchId,
@@ -11,27 +11,27 @@ use crate::{
     world::{Entry, Holder, HolderLife, World},
 };
 
-/// What a follower remembers; it is lost in a crash, and begun again at the cursor that was committed.
+/// The memory of a follower. It is lost in a crash; the next follower starts at the committed cursor.
 #[derive(Clone, Debug)]
 pub(crate) struct Follower {
     launch: LaunchId,
     read: usize,
-    /// How much of its own record and of its screen was looked at.
+    /// The number of transcript and screen entries read so far.
     looked: usize,
     told_suspended: bool,
-    /// Whether the agent is somebody else's: it has no journal, and its exit code is nobody's to see.
+    /// Whether the agent is external: it has no journal, and its exit code cannot be observed.
     adopted: bool,
     told_exit: bool,
     told_closed: bool,
     told_limit: bool,
     told_full: bool,
-    /// The process cannot be looked at before this moment.
+    /// The process cannot be observed before this time.
     pub(crate) blind_until: Option<u64>,
     pub(crate) done: bool,
 }
 
 impl Follower {
-    /// Begins at what was committed: the cursor, and whether the process could be looked at.
+    /// Starts at the committed state: the cursor, and whether the process could be observed.
     pub(crate) fn new(launch: &Launch) -> Follower {
         let (records, hints) = (launch.watch.records.values(), launch.watch.hints.values());
         let looked = records.chain(hints).map(|seen| seen.place).max().unwrap_or(0);
@@ -54,12 +54,12 @@ impl Follower {
         self.launch
     }
 
-    /// Says whether there is something to tell.
+    /// Whether there is something to report.
     pub(crate) fn can_tell(&self, world: &World) -> bool {
         self.clone().next(world).is_some()
     }
 
-    /// Gives the next thing that this follower tells the owner.
+    /// Returns the next observation for the owner.
     pub(crate) fn next(&mut self, world: &World) -> Option<Command> {
         if self.done {
             return None;
@@ -70,11 +70,13 @@ impl Follower {
         };
         if let Some(until) = self.blind_until {
             let seen = until <= world.now_ms;
-            self.blind_until = self.blind_until.filter(|_| !seen);
+            if seen {
+                self.blind_until = None;
+            }
             return seen.then_some(Command::ProcessSeen { launch });
         }
         if holder.lapse.is_some() && holder.life == HolderLife::Here {
-            // Neither a silent holder nor a directory that is gone says that anything ended.
+            // Neither a silent holder nor a missing directory proves that a process ended.
             return None;
         }
         if self.read > holder.journal.len() {
@@ -123,7 +125,7 @@ impl Follower {
             return Some(Command::ProcessSuspended { launch, suspended: holder.suspended });
         }
         if self.adopted {
-            return holder.exit.map(|_| self.unobserved("somebody else started it"));
+            return holder.exit.map(|_| self.unobserved("it is an external agent"));
         }
         if holder.at_limit && !std::mem::replace(&mut self.told_limit, true) {
             return Some(Command::OutputAtLimit { launch });
@@ -133,9 +135,10 @@ impl Follower {
         if full != self.told_full {
             self.told_full = full;
             let dir = "/home".to_owned();
-            return Some(match full {
-                true => Command::OutputNoRoom { launch, dir },
-                false => Command::OutputFlows { launch },
+            return Some(if full {
+                Command::OutputNoRoom { launch, dir }
+            } else {
+                Command::OutputFlows { launch }
             });
         }
         let (end, by) = holder.exit?;
@@ -154,7 +157,7 @@ impl Follower {
         Some(Command::TreeGone { launch, leftovers, verified: leftovers == 0 })
     }
 
-    /// The journal ends before what was folded: power was lost.
+    /// Reports that the journal ends before the folded cursor, because power was lost.
     fn lose(&mut self, holder: &Holder) -> Command {
         self.read = holder.journal.len();
         let cursor = Cursor { offset: self.read as u64, skip: 0 };

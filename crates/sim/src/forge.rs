@@ -1,4 +1,4 @@
-//! Where runs land: the target branch, which others move, the run's own branch, and its pull request.
+//! The destination of runs: the target branch, which others move, the run's own branch, and its pull request.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use provost_core::{
 
 use crate::{rng::Rng, run::Faults, world::snapshot};
 
-/// What is really there, whatever anyone was told.
+/// The actual state of the forge, independent of any report about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Forge {
     seed: u64,
     calm: bool,
     /// The newest commit of the target.
     tip: CommitId,
-    /// What landed, with the tree of each.
+    /// The landed commits with their trees.
     landed: BTreeMap<CommitId, String>,
-    /// The commit that the pull request has, once there is one.
+    /// The commit of the pull request, once there is one.
     pull: Option<CommitId>,
-    /// A pull request that is being made by a call that outlived the daemon.
+    /// A pull request that a call which outlived the daemon is still creating.
     pub(crate) pushing: Option<Box<Run>>,
 }
 
@@ -40,14 +40,14 @@ impl Forge {
         }
     }
 
-    /// Gives the tree that landed under a commit.
+    /// Returns the tree that landed under a commit.
     pub(crate) fn tree_of<'a>(&'a self, commit: &'a CommitId) -> Option<&'a str> {
         let pulled = self.pull.as_ref() == Some(commit);
         let landed = self.landed.get(commit).map(String::as_str);
-        landed.or_else(|| commit.0.strip_prefix("commit-of-").filter(|_| pulled))
+        landed.or_else(|| if pulled { commit.0.strip_prefix("commit-of-") } else { None })
     }
 
-    /// Brings the work of a run to where it was asked for.
+    /// Lands the work of a run as its spec requests.
     pub(crate) fn land(&mut self, run: &Run) -> Command {
         let leg = run.leg().no;
         let Some(head) = &run.head else {
@@ -68,7 +68,7 @@ impl Forge {
         }
     }
 
-    /// Says whether the work of a run has landed.
+    /// Reports whether the work of a run has landed.
     pub(crate) fn look(&self, run: &Run, leg: u32) -> Command {
         let over = |pull| Command::LandOver { leg, pull };
         let Some(head) = &run.head else { return over(None) };
@@ -76,7 +76,7 @@ impl Forge {
             LandMode::Branch => (&run.spec.branch, head.commit.clone(), false),
             LandMode::Merge => (&run.spec.branch, to_land(run, head), true),
             LandMode::Pr => {
-                let made = self.pull.clone().filter(|_| run.landing == Landing::Open);
+                let made = if run.landing == Landing::Open { self.pull.clone() } else { None };
                 return over(made.map(|commit| PullRequest {
                     number: 1,
                     url: "https://example.org/1".to_owned(),
@@ -85,13 +85,14 @@ impl Forge {
                 }));
             }
         };
-        match self.landed.contains_key(&commit) {
-            true => Command::Landed { branch: branch.clone(), commit, merged },
-            false => over(None),
+        if self.landed.contains_key(&commit) {
+            Command::Landed { branch: branch.clone(), commit, merged }
+        } else {
+            over(None)
         }
     }
 
-    /// Looks at the pull request: what it shows hangs on how often it was looked at.
+    /// Polls the pull request. Its state depends on the number of polls so far.
     pub(crate) fn see(&self, run: &Run) -> Option<Command> {
         let Landing::Requested(pull) = &run.landing else { return None };
         let (mut state, remarks) = self.shows(run.looks);
@@ -101,7 +102,7 @@ impl Forge {
         Some(Command::PullSeen { look: run.looks, state, remarks })
     }
 
-    /// Says whether a look may have shown this; one that shows nothing new finds it merged.
+    /// Whether a poll may have shown this state. A poll without news finds the pull request merged.
     pub(crate) fn may_show(&self, look: u32, seen: &PullState) -> bool {
         let (state, _) = self.shows(look);
         let merged = PullState { standing: PullStanding::Merged, ..state };
@@ -121,7 +122,7 @@ impl Forge {
         (state, self.remarks(look, &mut rng))
     }
 
-    /// What was said before is read again with what is new.
+    /// Earlier review comments are returned again together with new ones.
     fn remarks(&self, look: u32, rng: &mut Rng) -> Vec<Remark> {
         let talkative = self.seed.is_multiple_of(3);
         let said = |no: u32| Remark::new(format!("r{no}"), "ann", "{{task}}");
@@ -129,7 +130,7 @@ impl Forge {
         look.checked_sub(1).map(said).into_iter().chain(new).collect()
     }
 
-    /// In some stories the work changes files that only the operator may let land.
+    /// In some scenarios the work changes protected files, which only the operator may land.
     fn hold(&self, run: &Run, head: &Snapshot) -> Option<Command> {
         let commit = to_land(run, head);
         let held = !self.calm && Rng::named(self.seed, &[23]).percent(25);
@@ -185,7 +186,7 @@ impl Forge {
     }
 }
 
-/// Where conflicts were mended, the commit that held their markers is left out.
+/// Returns the commit to land. After a resolved conflict, the commit with the conflict markers is skipped.
 fn to_land(run: &Run, head: &Snapshot) -> CommitId {
     match run.steps.last() {
         Some(LandStep::Merge { conflicts, .. }) if !conflicts.is_empty() => {

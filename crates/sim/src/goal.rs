@@ -1,6 +1,6 @@
-//! What is made up from a seed about a run: what it is opened with, how its agents work, what people do.
+//! Generates a run from a seed: its spec, the behaviour of its agents, and the actions of users.
 //!
-//! As in `script`, all of it depends on the seed and on names only.
+//! As in `script`, all of it depends only on the seed and on names.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::{
     world::snapshot,
 };
 
-/// What a person does about a run, or about the session that works for it.
+/// A user's action on a run, or on the session that works for it.
 #[derive(Clone, Debug)]
 pub(crate) enum RunDeed {
     Cancel,
@@ -36,17 +36,17 @@ pub(crate) enum RunDeed {
     ToItsSession(Box<Deed>),
 }
 
-/// What a session of a run is there for.
+/// The purpose of a run's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     form: ResultForm,
     edits: bool,
-    /// It has no agent: what was merged is only checked.
+    /// It has no agent: it only checks a merge.
     checks_only: bool,
 }
 
 impl Part {
-    /// Gives the part of a session, if it has one in a run.
+    /// Returns the part of a session, if it belongs to a run.
     pub(crate) fn of(spec: &Spec) -> Option<Part> {
         spec.run.map(|_| Part {
             form: spec.agent.settings.result,
@@ -56,17 +56,17 @@ impl Part {
     }
 }
 
-/// Says whether the story of a seed has a run.
+/// Whether the scenario of a seed has a run.
 pub fn has_run(seed: u64) -> bool {
     seed.is_multiple_of(4)
 }
 
-/// Says whether that run has a plan.
+/// Whether that run has a plan.
 pub fn has_plan(seed: u64) -> bool {
     has_run(seed) && graph::has_plan(story(seed))
 }
 
-/// Gives the number of a story among its own kind: that there are runs changes no story without one.
+/// Returns the number of a scenario among its kind. Runs do not change the scenarios without one.
 pub(crate) fn story(seed: u64) -> u64 {
     if has_run(seed) { seed / 4 } else { seed - seed / 4 - 1 }
 }
@@ -75,7 +75,7 @@ fn run_id(seed: u64) -> RunId {
     RunId(uuid::Uuid::from_u64_pair(seed, 0x40))
 }
 
-/// Gives the runs of a story: where agents of several count together, a second one stands beside the first.
+/// Returns the runs of a scenario. A second run is added where the limit on agents covers several runs.
 pub(crate) fn runs(seed: u64, faults: &Faults) -> Vec<(RunId, RunSpec)> {
     let first = spec(seed, faults);
     let together = first.planning.machine_parallel < u32::MAX && !faults.calm;
@@ -102,7 +102,7 @@ fn spec(seed: u64, faults: &Faults) -> RunSpec {
     agent.carried.account = Some("everybody's".to_owned());
     let modes = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
     let planning = graph::planning(seed, agent.driver, faults);
-    // Only triage says whether a plan is needed.
+    // Only triage decides whether a plan is needed.
     let asked = planning.given.is_none() && planning.mode == PlanMode::Auto;
     let checks: &[&str] = rng.pick(&[&[][..], &["fast"][..], &["fast"][..], &["fast", "slow"][..]]);
     RunSpec {
@@ -149,7 +149,7 @@ fn spec(seed: u64, faults: &Faults) -> RunSpec {
     }
 }
 
-/// In a calm story there is nobody to agree to commands of agents, so the rules allow them.
+/// In a calm scenario no user approves commands of agents, so the rules allow them.
 fn policy(faults: &Faults) -> Policy {
     let matches = Matcher::Command(vec!["own".to_owned()]);
     let allow = faults.calm.then_some(Rule { decision: Decision::Allow, matches });
@@ -159,11 +159,11 @@ fn policy(faults: &Faults) -> Policy {
 fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     let tokens = rng.pick(&[None, None, Some(30), Some(45), Some(90)]);
     let turns = rng.pick(&[None, None, None, Some(5)]);
-    // Whether the last call is seen before the end is a race, which a calm story does not run.
+    // Whether the last call is seen before the exit is a race, which a calm scenario avoids.
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 
-/// Beforehand one of the questions is answered, or all of them are.
+/// Answers one or all of the questions in advance.
 fn answers(rng: &mut Rng) -> BTreeMap<String, Vec<String>> {
     let given = rng.pick(&[0, 1, 3]);
     (0..given).map(|no| (format!("q{no}"), vec!["beforehand".to_owned()])).collect()
@@ -176,11 +176,13 @@ fn hooks(rng: &mut Rng) -> BTreeMap<RunHookEvent, HookSpec> {
     wanted.map(|event| (event, hook.clone())).collect()
 }
 
-/// What an agent of a run does from its start.
+/// Returns the actions of a run's agent from its start.
 pub(crate) fn opening(
     seed: u64,
-    (session, launch): (u64, u32),
-    (driver, part): (Driver, Part),
+    session: u64,
+    launch: u32,
+    driver: Driver,
+    part: Part,
     faults: &Faults,
 ) -> Vec<Act> {
     let mut rng = Rng::named(seed, &[31, session, u64::from(launch)]);
@@ -193,10 +195,11 @@ pub(crate) fn opening(
     vec![Act::Line(Signal::Ready { thread: Some(format!("thread-{session}")) })]
 }
 
-/// What an agent of a run does because something was said to it: mostly what it is there for.
+/// Returns the reaction of a run's agent to a message: mostly the work it is there for.
 pub(crate) fn reaction(
     seed: u64,
-    (session, launch): (u64, u32),
+    session: u64,
+    launch: u32,
     key: &str,
     part: Part,
     faults: &Faults,
@@ -214,7 +217,7 @@ pub(crate) fn reaction(
         ResultForm::Plain | ResultForm::Triage | ResultForm::Plan => true,
         ResultForm::PlanReview | ResultForm::Review => false,
     };
-    // Whoever waits for an answer takes the room of another, and who does hangs on who is faster.
+    // An agent that waits for an answer blocks a slot. Which agent does depends on timing.
     let often = match (graph::has_plan(seed), faults.calm) {
         (false, _) => 35,
         (true, false) => 12,
@@ -226,7 +229,7 @@ pub(crate) fn reaction(
     if !faults.calm && rng.percent(20) {
         acts.push(Act::Sleep(rng.pick(&[10, 800, 4_000])));
     }
-    acts.extend(result(seed, &mut rng, (part, key.starts_with("faults")), faults));
+    acts.extend(result(seed, &mut rng, part, key.starts_with("faults"), faults));
     acts.push(Act::Line(Signal::TurnEnded {
         turn: None,
         end: TurnEnd::Ok,
@@ -236,7 +239,7 @@ pub(crate) fn reaction(
     acts
 }
 
-fn result(seed: u64, rng: &mut Rng, (part, mends): (Part, bool), faults: &Faults) -> Vec<Act> {
+fn result(seed: u64, rng: &mut Rng, part: Part, mends: bool, faults: &Faults) -> Vec<Act> {
     let kind = if rng.percent(92) { ClaimKind::Completed } else { ClaimKind::Failed };
     let told = |result| Act::Line(Signal::Told { kind, text: None, result });
     let said = Act::Line(Signal::Said(Testimony::Claim { kind, text: None }));
@@ -274,7 +277,7 @@ fn finding(repaired: bool) -> Finding {
     }
 }
 
-/// One of a few questions, so that some are asked again; one of them for a secret.
+/// Returns one of a few questions, so that some repeat; one of them asks for a secret.
 fn question(rng: &mut Rng) -> Asked {
     let no = rng.below(3);
     Asked {
@@ -294,7 +297,7 @@ fn question(rng: &mut Rng) -> Asked {
     }
 }
 
-/// What people will do about the run, and when.
+/// Returns the actions of users on the run, and their times.
 pub(crate) fn deeds(seed: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
     if !faults.people {
         return Vec::new();

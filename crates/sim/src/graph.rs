@@ -1,5 +1,5 @@
-//! What is made up from a seed about plans: those that people give, those that agents tell, with faults and without,
-//! and what reviewers say of them.
+//! Generates plans from a seed: given by users or written by planners, valid and invalid, and the verdicts of plan
+//! reviewers.
 
 use provost_core::{
     plan::{Plan, PlanTask, TaskId},
@@ -10,12 +10,12 @@ use provost_core::{
 
 use crate::{rng::Rng, run::Faults};
 
-/// Says whether the run of a story has a plan.
+/// Whether the run of a scenario has a plan.
 pub(crate) fn has_plan(story: u64) -> bool {
     story % 2 == 1
 }
 
-/// Makes up how a run plans, and how it works on what was planned.
+/// Generates how a run plans, and how it executes the plan.
 pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> Planning {
     if !has_plan(seed) {
         return Planning::default();
@@ -25,7 +25,7 @@ pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> Planning {
     Planning {
         mode: rng.pick(&[PlanMode::Always, PlanMode::Auto]),
         given: given.then(|| plan(seed)),
-        // In a calm story there is nobody to approve.
+        // In a calm scenario no user is there to approve.
         approve: !faults.calm && rng.percent(20),
         only: rng.percent(6),
         parallel: 1 + rng.below(4) as u32,
@@ -35,7 +35,7 @@ pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> Planning {
     }
 }
 
-/// Makes up a plan of a few tasks.
+/// Generates a plan of a few tasks.
 pub(crate) fn plan(seed: u64) -> Plan {
     let mut rng = Rng::named(seed, &[36]);
     let count = 2 + rng.below(5);
@@ -45,11 +45,11 @@ pub(crate) fn plan(seed: u64) -> Plan {
         let checks = Vec::from_iter(rng.percent(15).then(|| "own".to_owned()));
         PlanTask { after, checks, ..task(no) }
     });
-    Plan::new(tasks.collect()).expect("what is made up has no faults")
+    Plan::new(tasks.collect()).expect("a generated plan is valid")
 }
 
 fn task_id(no: u64) -> TaskId {
-    format!("t{no}").parse().expect("it is short and plain")
+    format!("t{no}").parse().expect("a generated task id is valid")
 }
 
 fn task(no: u64) -> PlanTask {
@@ -64,7 +64,7 @@ fn task(no: u64) -> PlanTask {
     }
 }
 
-/// What a planner tells: mostly a plan. Whoever was told of faults mends them, mostly.
+/// Returns a planner's result: mostly a valid plan. A planner that was sent the errors mostly fixes them.
 pub(crate) fn told_plan(seed: u64, rng: &mut Rng, mends: bool) -> Structured {
     let faulty = rng.percent(if mends { 15 } else { 25 });
     let plan = serde_json::to_string(&plan(seed)).expect("a plan has string keys only");
@@ -78,7 +78,7 @@ pub(crate) fn told_plan(seed: u64, rng: &mut Rng, mends: bool) -> Structured {
     Structured::Plan(text)
 }
 
-/// What a reviewer of a plan tells: edits that can be made, edits that cannot, or that it is no good.
+/// Returns a plan reviewer's result: applicable edits, inapplicable edits, or a rejection.
 pub(crate) fn told_review(rng: &mut Rng, mends: bool) -> Structured {
     let edits = match (mends, rng.below(5)) {
         (false, 0) => r#"[{"op": "remove", "id": "nobody"}]"#,

@@ -1,4 +1,4 @@
-//! The laws of a run's tasks and of the queue, written a second time and independently of the rules that keep them.
+//! The laws (invariants) of a run's tasks and merge queue, written independently of the rules that uphold them.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use provost_core::{
 
 use crate::laws::Broken;
 
-/// What must be remembered of a graph's past to judge its present.
+/// The history of a graph that is needed to judge its present state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GraphWatch {
     merged: BTreeSet<TaskId>,
@@ -26,7 +26,7 @@ macro_rules! law {
 }
 
 impl GraphWatch {
-    /// Judges one event.
+    /// Checks one event.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the laws are about these events only")]
     pub(crate) fn event(&mut self, before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
         only_so_many_work(after)?;
@@ -37,7 +37,7 @@ impl GraphWatch {
                 e.task.iter().try_for_each(|task| begins_in_time(before, task))
             }
             Event::ErrandOwed(e) => {
-                law!(self.errands.insert(e.no), "errand {} is owed twice", e.no);
+                law!(self.errands.insert(e.no), "worktree move {} is requested twice", e.no);
                 begins_in_time(before, &e.task)
             }
             Event::BatchMerged(e) => {
@@ -54,14 +54,14 @@ impl GraphWatch {
 
     fn merges_once(&mut self, before: &Run, after: &Run) -> Result<(), Broken> {
         let (was, is) = (merged(before), merged(after));
-        law!(was == self.merged, "what was merged is not any more");
-        law!(was.is_subset(&is) && was.len() < is.len(), "the branch went on without a task");
+        law!(was == self.merged, "a merged task is no longer merged");
+        law!(was.is_subset(&is) && was.len() < is.len(), "the branch advanced without a task");
         self.merged = is;
         Ok(())
     }
 
     fn merges_nothing(&self, after: &Run) -> Result<(), Broken> {
-        law!(merged(after) == self.merged, "tasks are merged that the branch has not got");
+        law!(merged(after) == self.merged, "tasks are merged that are not on the branch");
         Ok(())
     }
 }
@@ -72,7 +72,7 @@ fn merged(run: &Run) -> BTreeSet<TaskId> {
     merged.map(|(plan, _)| plan.id.clone()).collect()
 }
 
-/// Gives the sessions that are being gone on with.
+/// Returns the sessions that are being resumed.
 fn brought(run: &Run) -> impl Iterator<Item = SessionId> {
     run.graph.iter().flat_map(Graph::tasks).filter_map(|(_, task)| match &task.phase {
         Phase::Bringing(errand) => Some(errand.session),
@@ -84,19 +84,20 @@ fn brought(run: &Run) -> impl Iterator<Item = SessionId> {
     })
 }
 
-/// Outside of its tasks one works for a run; of tasks as many as was said, and one that checks what was merged.
+/// Outside of the task stage one session works for a run. In it, the number of agents is limited, plus one that
+/// checks a merge.
 fn only_so_many_work(after: &Run) -> Result<(), Broken> {
     let living = after.sessions.iter().filter(|one| one.end.is_none());
     let (checks, agents): (Vec<&RunSession>, Vec<_>) =
         living.partition(|one| one.stage == Stage::Tasks);
     let living = checks.len() + agents.len();
     law!(after.stage == Stage::Tasks || living <= 1, "{living} sessions of a run live at once");
-    law!(checks.len() <= 1, "what was merged is checked {} times at once", checks.len());
+    law!(checks.len() <= 1, "{} merge checks run at once", checks.len());
     let agents = agents.len() + brought(after).count();
     let planning = &after.spec.planning;
     let most = planning.parallel.min(planning.machine_parallel).max(1) as usize;
-    // Whoever checks a merge that lands has no agent.
-    law!(agents <= most, "{agents} agents work, and {most} may");
+    // The check of a landing merge has no agent.
+    law!(agents <= most, "{agents} agents work, the limit is {most}");
     Ok(())
 }
 
@@ -105,8 +106,8 @@ fn nobody_shares_a_worktree(after: &Run) -> Result<(), Broken> {
     let living = after.sessions.iter().filter(|one| one.end.is_none()).map(|one| one.id);
     for id in living.chain(brought(after)) {
         let place = after.worktree(id);
-        law!(place.is_some(), "somebody works for a run in no place of its");
-        law!(busy.insert(place), "two work in the worktree of {id}");
+        law!(place.is_some(), "a session of a run has no worktree");
+        law!(busy.insert(place), "two sessions work in the worktree of {id}");
     }
     let tasks = after.graph.iter().flat_map(Graph::tasks);
     let mut whose = BTreeSet::new();
@@ -116,7 +117,7 @@ fn nobody_shares_a_worktree(after: &Run) -> Result<(), Broken> {
     Ok(())
 }
 
-/// While tasks are worked on, the run's work is what its branch has.
+/// While tasks are worked on, the run's head is the tip of its branch.
 fn the_head_stands(before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
     let moves = matches!(event, Event::Integrated(_));
     let stands = before.head == after.head || before.stage != Stage::Tasks || moves;
@@ -124,24 +125,27 @@ fn the_head_stands(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
     Ok(())
 }
 
-/// A task begins once all that it is after are merged, and not when it is done itself.
+/// A task starts only when its dependencies are merged and it is not merged itself.
 fn begins_in_time(before: &Run, id: &TaskId) -> Result<(), Broken> {
-    let Some(graph) = &before.graph else { return Err(format!("{id} is of no plan")) };
+    let Some(graph) = &before.graph else { return Err(format!("{id} belongs to no plan")) };
     let Some(plan) = graph.plan().get(id) else { return Err(format!("{id} is not planned")) };
     let merged = merged(before);
     let missing = plan.after.iter().find(|before| !merged.contains(before));
-    law!(missing.is_none(), "{id} begins, and {missing:?} is not merged");
-    law!(!merged.contains(id), "{id} begins, and is merged already");
+    law!(missing.is_none(), "{id} starts, but {missing:?} is not merged");
+    law!(!merged.contains(id), "{id} starts, but is merged already");
     Ok(())
 }
 
-/// The branch goes to a tree that passed all checks, or that a person accepted, or that nobody has to check.
+/// The branch advances to a tree that passed all checks, that a user accepted, or that needs no checks.
 fn is_proved(before: &Run, e: &Integrated) -> Result<(), Broken> {
     let Some(graph) = &before.graph else { return Err("no tasks are merged".to_owned()) };
     let batch = graph.queue.batch.as_ref().filter(|batch| batch.no == e.batch);
     let links = batch.and_then(|batch| batch.links.get(..e.len)).unwrap_or_default();
     let last = links.last();
-    law!(last.is_some_and(|link| link.merge == e.head), "the branch goes where nothing was merged");
+    law!(
+        last.is_some_and(|link| link.merge == e.head),
+        "the branch advances to a tree that is not a merge"
+    );
     let there = |id: &TaskId| links.iter().any(|link| link.task == *id);
     let tasks = graph.tasks().filter(|(plan, task)| task.phase == Phase::Merged || there(&plan.id));
     let checks: usize = tasks.map(|(plan, _)| plan.checks.len()).sum();
@@ -154,7 +158,7 @@ fn is_proved(before: &Run, e: &Integrated) -> Result<(), Broken> {
     });
     law!(
         checks + before.spec.checks.len() == 0 || vouched,
-        "the branch goes to {}, which nobody proved",
+        "the branch advances to {}, which was not verified",
         e.head.tree.0
     );
     Ok(())

@@ -1,7 +1,7 @@
-//! The laws of a session, written a second time and independently of the rules that keep them.
+//! The laws (invariants) of a session, written independently of the rules that uphold them.
 //!
-//! A [`Watch`] is shown every event between the session before and the session after it, and whatever
-//! session is at rest. It says which law was broken, in words.
+//! A [`Watch`] checks every event together with the session before and after it, and every settled session. It
+//! describes the broken law.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,19 +19,19 @@ use provost_core::{
     verdict::{CheckEnd, EmptyDiff, Verdict},
 };
 
-/// A law that does not hold, in words.
+/// The description of a broken law.
 pub type Broken = String;
 
-/// What must be remembered of a session's past to judge its present.
+/// The history of a session that is needed to judge its present state.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     hooks: BTreeSet<HookKey>,
     kills: BTreeSet<LaunchId>,
     settled_requests: BTreeMap<(RequestId, u32), Fate>,
-    /// How long the current attempt was worked on, counted here and not by the session.
+    /// The working time of the current attempt, counted here independently of the session.
     worked_ms: u64,
     last_ms: u64,
-    /// How often each occasion was reacted to, and how often in all of an attempt.
+    /// The number of reactions per occasion, and per attempt.
     reactions: BTreeMap<(String, u32), u32>,
     reactions_in_all: BTreeMap<(String, u32), u32>,
 }
@@ -43,13 +43,13 @@ macro_rules! law {
 }
 
 impl Watch {
-    /// Begins to watch a session that was just opened.
+    /// Starts watching a session that was just opened.
     pub fn of(session: &Session) -> Watch {
         let hooks = session.hooks.iter().map(|hook| hook.key).collect();
         Watch { hooks, last_ms: session.opened.mono_ms, ..Watch::default() }
     }
 
-    /// Judges one event.
+    /// Checks one event.
     pub fn event(
         &mut self,
         before: &Session,
@@ -83,23 +83,23 @@ impl Watch {
         Ok(())
     }
 
-    /// Judges a session of which nothing more follows by itself at this moment.
+    /// Checks a session that cannot advance at this time.
     pub fn rest(&self, session: &Session, now: Moment) -> Result<(), Broken> {
-        law!(session.advance(now).is_none(), "the session is at rest, yet more follows");
+        law!(session.advance(now).is_none(), "the session is settled, yet it can advance");
         let deadline = session.deadline();
         if let Some((at, due)) = deadline {
             let silent = matches!(due, Due::Silence(_));
             law!(at > now.mono_ms || silent, "a due {} changed nothing", due.word());
         }
         let effects = session.effects();
-        law!(effects == session.effects(), "the same session owes different effects");
+        law!(effects == session.effects(), "the same session has different pending effects");
         let keys: BTreeSet<String> = effects.iter().map(Effect::key).collect();
-        law!(keys.len() == effects.len(), "two effects have one key: {effects:?}");
+        law!(keys.len() == effects.len(), "two effects share a key: {effects:?}");
         let state = session.judgement().state;
         let waits = session.attempt().is_sealed() || state == State::NeedsInput;
         law!(
             waits || deadline.is_some() || !effects.is_empty(),
-            "the session is {} and nothing is expected of anyone",
+            "the session is {} and waits for nothing",
             state.word()
         );
         who_cannot_be_typed_to_is_not(session, &effects)?;
@@ -128,36 +128,40 @@ impl Watch {
     fn time_limits_are_fair(&self, before: &Session, event: &Event) -> Result<(), Broken> {
         let Event::AttemptStopped(stopped) = event else { return Ok(()) };
         let Some(limit) = before.spec.bounds.time_limit_ms else {
-            law!(stopped.cause != StopCause::Timeout, "a time limit ran out that was never set");
+            law!(stopped.cause != StopCause::Timeout, "a time limit expired that was never set");
             return Ok(());
         };
         law!(
             stopped.cause != StopCause::Timeout || self.worked_ms >= limit,
-            "the time limit of {limit} ms ran out after {} ms of work: waiting was counted",
+            "the time limit of {limit} ms expired after {} ms of work: waiting was counted",
             self.worked_ms
         );
         Ok(())
     }
 
-    /// An occasion is answered so often and no more, and nothing is done to what is over or somebody else's.
+    /// Reactions to an occasion are bounded, and never touch a finished attempt or an external agent.
     fn reactions_are_bounded(&mut self, before: &Session, event: &Event) -> Result<(), Broken> {
         let Event::ReactionDone(done) = event else { return Ok(()) };
         let (name, attempt) = (&done.reaction, before.attempt());
         let known = before.spec.reactions.iter().find(|one| one.name == *name);
-        let Some(reaction) = known else { return Err(format!("there is no reaction {name}")) };
+        let Some(reaction) = known else { return Err(format!("unknown reaction {name}")) };
         let times = self.reactions.entry((name.clone(), done.occasion)).or_default();
         *times += 1;
-        law!(*times <= reaction.times, "occasion {} of {name} was answered again", done.occasion);
+        law!(
+            *times <= reaction.times,
+            "occasion {} of {name} was handled too often",
+            done.occasion
+        );
         let all = self.reactions_in_all.entry((name.clone(), attempt.no)).or_default();
         *all += 1;
         law!(*all <= reaction.total, "{name} was carried out {all} times in one attempt");
         let over = attempt.is_sealed() || attempt.is_decided();
-        law!(!over, "{name} was carried out on an attempt that is over");
+        law!(!over, "{name} was carried out on a finished attempt");
         let stopping = before.launches.last().is_some_and(|launch| launch.is_being_ended());
-        law!(!stopping, "{name} was carried out on a process that is being ended");
+        law!(!stopping, "{name} was carried out on a process that is being stopped");
         let told = matches!(reaction.act, Act::Notify | Act::Nudge { .. });
         let theirs = before.spec.adopted.is_some();
-        law!(told || !theirs, "{name} touched an agent that somebody else started");
+        law!(told || !theirs, "{name} touched an external agent");
         Ok(())
     }
 
@@ -193,13 +197,13 @@ impl Watch {
             law!(self.hooks.insert(*key), "the hook key {} {} was used before", key.event, key.no);
         }
         let keys: BTreeSet<HookKey> = after.hooks.iter().map(|hook| hook.key).collect();
-        law!(keys.len() == after.hooks.len(), "one hook key is owed twice");
+        law!(keys.len() == after.hooks.len(), "a hook key is pending twice");
         let wanted = announced(before, event).filter(|hook| after.spec.hooks.contains_key(hook));
         let terminal: Vec<HookEvent> =
             fresh.iter().map(|key| key.event).filter(|event| is_terminal(*event)).collect();
         law!(
             terminal == Vec::from_iter(wanted),
-            "an outcome must be announced exactly once: wanted {wanted:?}, owed {terminal:?}"
+            "an outcome must be announced exactly once: wanted {wanted:?}, pending {terminal:?}"
         );
         Ok(())
     }
@@ -213,17 +217,25 @@ impl Watch {
     ) -> Result<(), Broken> {
         if let Event::StopEscalated(stop) = event {
             let Some(was) = before.launch(stop.launch).and_then(|launch| launch.stop) else {
-                return Err(format!("a stop of {} escalates that was never asked", stop.launch));
+                return Err(format!(
+                    "a stop of {} escalates that was never requested",
+                    stop.launch
+                ));
             };
             let bounds = &before.spec.bounds;
             let (next, grace) = match was.step {
                 StopStep::Interrupt => (StopStep::Terminate, 0),
                 StopStep::Terminate => (StopStep::Kill, bounds.stop_grace_ms),
                 StopStep::Kill => (StopStep::GivenUp, bounds.kill_grace_ms),
-                StopStep::GivenUp => return Err("a stop goes on after it was given up".to_owned()),
+                StopStep::GivenUp => {
+                    return Err("a stop continues after it was given up".to_owned());
+                }
             };
             law!(stop.step == next, "a stop went from {:?} to {:?}", was.step, stop.step);
-            law!(at.mono_ms >= was.since.mono_ms + grace, "a stop escalates before its grace");
+            law!(
+                at.mono_ms >= was.since.mono_ms + grace,
+                "a stop escalates before its grace period is over"
+            );
         }
         for launch in &after.launches {
             let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
@@ -237,7 +249,7 @@ impl Watch {
     }
 }
 
-/// A sealed outcome changes by nothing but `resolve`, and its record not even by that.
+/// A sealed outcome changes only by `resolve`, and its record not even by that.
 fn sealed_is_final(before: &Session, event: &Event, after: &Session) -> Result<(), Broken> {
     for (was, is) in before.attempts.iter().zip(&after.attempts) {
         if was.sealed.is_none() {
@@ -265,13 +277,13 @@ fn sealed_is_final(before: &Session, event: &Event, after: &Session) -> Result<(
     Ok(())
 }
 
-/// Nothing is sealed before a terminal state stood for its window with no check owed.
+/// Nothing is sealed before a terminal state has lasted for its settle window without a pending check.
 fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken> {
     let Event::AttemptSealed(sealed) = event else { return Ok(()) };
     let (attempt, judged) = (before.attempt(), before.judgement());
     law!(!attempt.is_sealed(), "attempt {} is sealed twice", attempt.no);
-    law!(sealed.attempt == attempt.no, "another attempt than the current one is sealed");
-    law!(sealed.sealed.judgement.is_terminal(), "a living state is sealed");
+    law!(sealed.attempt == attempt.no, "an attempt other than the current one is sealed");
+    law!(sealed.sealed.judgement.is_terminal(), "a live state is sealed");
     law!(
         sealed.sealed.judgement.state == judged.state,
         "a {} session is sealed as {}",
@@ -285,7 +297,7 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         .effects()
         .into_iter()
         .find(|e| matches!(e, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. }));
-    law!(proof.is_none(), "sealed while {proof:?} is owed");
+    law!(proof.is_none(), "sealed while {proof:?} is pending");
     let decided = attempt.cancelled.is_some() || attempt.stopped.is_some();
     let unproved = !before.spec.checks.is_empty()
         && judged.has(Flag::Unverified)
@@ -299,15 +311,16 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         (false, true) => bounds.settle_ms.min(RUN_SETTLE_MS),
         (false, false) => bounds.settle_ms,
     };
-    // What a run's checks proved stood while they ran.
-    let claimed = attempt.claim.as_ref().filter(|_| good && judged.state == State::Succeeded);
+    // A result that a run's checks verified has held while they ran.
+    let claimed =
+        if good && judged.state == State::Succeeded { attempt.claim.as_ref() } else { None };
     let since = claimed.map_or(attempt.since, |claim| claim.at);
     let stood = at.mono_ms.saturating_sub(since.mono_ms);
     law!(stood >= window, "sealed after {stood} ms, before the window of {window} ms was over");
     Ok(())
 }
 
-/// Only a claim with a passed verdict on the snapshot's tree succeeds; only people accept.
+/// Only a claim with a passed verdict on the snapshot's tree succeeds; only users accept.
 fn success_is_proved(event: &Event, before: &Session) -> Result<(), Broken> {
     let Event::AttemptSealed(sealed) = event else { return Ok(()) };
     let attempt = before.attempt();
@@ -318,24 +331,24 @@ fn success_is_proved(event: &Event, before: &Session) -> Result<(), Broken> {
             Ok(())
         }
         State::Accepted => {
-            law!(!attempt.resolutions.is_empty(), "accepted by nobody");
+            law!(!attempt.resolutions.is_empty(), "accepted without a resolution");
             Ok(())
         }
         State::Cancelled => {
             let resolved = !attempt.resolutions.is_empty();
-            law!(attempt.cancelled.is_some() || resolved, "cancelled by nobody");
+            law!(attempt.cancelled.is_some() || resolved, "cancelled without a request");
             Ok(())
         }
         State::Stopped => {
             let why = before.stopped_for();
             let ended = matches!(why, Some(StopWhy::Operator | StopWhy::TeamEnded));
-            law!(ended, "stopped by nobody");
+            law!(ended, "stopped without a request");
             let claimed = matches!(attempt.claim_kind(), ClaimKind::Completed | ClaimKind::Failed);
-            law!(!claimed, "stopped over a claim");
+            law!(!claimed, "stopped despite a claim");
             Ok(())
         }
         State::Superseded => {
-            law!(attempt.superseded, "superseded by nothing");
+            law!(attempt.superseded, "superseded without a newer attempt");
             Ok(())
         }
         State::Failed
@@ -358,15 +371,12 @@ fn succeeded_is_proved(
     tree: Option<&provost_core::ids::TreeId>,
 ) -> Result<(), Broken> {
     law!(attempt.claim_kind() == ClaimKind::Completed, "succeeded without a claim");
-    law!(attempt.verifying.confirmed, "succeeded though nobody looked at the tree again");
+    law!(attempt.verifying.confirmed, "succeeded without a second snapshot");
     let Some(tree) = tree else { return Err("succeeded without a tree".to_owned()) };
     let snapshot = attempt.verifying.snapshot.as_ref().map(|snapshot| &snapshot.tree);
-    law!(snapshot == Some(tree), "succeeded for another tree than the snapshot's");
+    law!(snapshot == Some(tree), "succeeded for a tree other than the snapshot's");
     let changed = session.base_tree() != Some(tree);
-    law!(
-        changed || session.spec.empty_diff == EmptyDiff::Accepted,
-        "succeeded though nothing was changed"
-    );
+    law!(changed || session.spec.empty_diff == EmptyDiff::Accepted, "succeeded without changes");
     law!(!session.spec.checks.is_empty(), "succeeded without any check");
     for check in &session.spec.checks {
         let green = attempt
@@ -374,18 +384,18 @@ fn succeeded_is_proved(
             .receipts
             .iter()
             .any(|r| r.command == *check && r.tree == *tree && r.end == CheckEnd::Exit(0));
-        law!(green, "succeeded though `{check}` was not seen to pass on the tree");
+        law!(green, "succeeded although `{check}` did not pass on the tree");
     }
     Ok(())
 }
 
-/// What an operator decided is overwritten by nothing but a later `resolve`.
+/// A decision of the operator is overwritten only by a later `resolve`.
 fn decisions_stand(before: &Session, after: &Session) -> Result<(), Broken> {
     let attempt = after.attempt();
     let same = before.attempt().no == attempt.no;
     law!(
         !same || before.attempt().cancelled.is_none() || attempt.cancelled.is_some(),
-        "a cancel was taken back"
+        "a cancel was undone"
     );
     let state = after.judgement().state;
     let open = attempt.resolutions.is_empty();
@@ -397,26 +407,26 @@ fn decisions_stand(before: &Session, after: &Session) -> Result<(), Broken> {
         "a cancelled attempt is {}",
         state.word()
     );
-    law!(state != State::Accepted || !open, "accepted by nobody");
+    law!(state != State::Accepted || !open, "accepted without a resolution");
     Ok(())
 }
 
 fn one_launch_lives(before: &Session, after: &Session) -> Result<(), Broken> {
     let ids: BTreeSet<LaunchId> = after.launches.iter().map(|launch| launch.id).collect();
-    law!(ids.len() == after.launches.len(), "two launches have one id");
+    law!(ids.len() == after.launches.len(), "two launches share an id");
     let living = after.launches.iter().filter(|launch| launch.may_live()).count();
-    law!(living <= 1, "{living} launches may live at once");
+    law!(living <= 1, "{living} launches are live at once");
     for (was, is) in before.launches.iter().zip(&after.launches) {
         law!(was.id == is.id, "a launch changed its id");
-        law!(was.may_live() || is.has_ended(), "{} lives again", was.id);
+        law!(was.may_live() || is.has_ended(), "{} is live again", was.id);
         law!(was.may_live() || was.phase == is.phase, "the end of {} was rewritten", was.id);
     }
     Ok(())
 }
 
-/// What an older launch shows never changes the attempt that a newer one serves.
+/// An older launch never changes the attempt that a newer one serves.
 ///
-/// A request that the older launch itself withdraws is the exception: it is the asker's to take back.
+/// A request that the older launch itself withdraws is the exception, because the asker may withdraw it.
 fn older_launches_are_fenced(
     before: &Session,
     event: &Event,
@@ -429,7 +439,7 @@ fn older_launches_are_fenced(
     let (was, is) = (before.attempt(), after.attempt());
     law!(
         was.claim == is.claim && was.verifying == is.verifying && was.stopped == is.stopped,
-        "{} of the older {launch} changed what the attempt rests on",
+        "{} of the older {launch} changed the basis of the attempt",
         event.kind().0
     );
     law!(
@@ -442,17 +452,17 @@ fn older_launches_are_fenced(
     Ok(())
 }
 
-/// A line of a journal is folded once: its cursor lies behind what was folded before.
+/// A journal line is folded once: its cursor is beyond the folded one.
 fn lines_fold_once(before: &Session, event: &Event) -> Result<(), Broken> {
     let Some((launch, cursor)) = cursor_of(event) else { return Ok(()) };
     let folded = before.launch(launch).map_or(Cursor::default(), |launch| launch.cursor);
-    // What an agent's own record says stands in no journal: its place there is a law of its own.
+    // Transcript entries are not in the journal; their position has its own law.
     let beside = before.spec.agent.driver.has_terminal() && cursor == folded;
     law!(cursor > folded || beside, "a line of {launch} at {cursor:?} was folded twice");
     Ok(())
 }
 
-/// A line of an agent's own record is folded once. A hook comes once, and has no place.
+/// A transcript line is folded once. A hook arrives once and has no position.
 fn records_fold_once(before: &Session, event: &Event) -> Result<(), Broken> {
     if let Event::SignalRecorded(e) = event {
         let read = before.launch(e.launch).and_then(|launch| launch.watch.records.get(&e.by));
@@ -460,25 +470,28 @@ fn records_fold_once(before: &Session, event: &Event) -> Result<(), Broken> {
         law!(behind, "the record of {} at {} was folded twice", e.launch, e.place);
         let left = before.launch(e.launch).is_some_and(|launch| launch.watch.behind);
         let late = left && e.by == Record::Rollout && e.said != Said::Named;
-        law!(!late, "the record of a conversation that was left was folded at {}", e.place);
+        law!(!late, "the record of an abandoned conversation was folded at {}", e.place);
     }
     Ok(())
 }
 
-/// Whom somebody else started is nobody's to end.
+/// Provost never stops an external agent.
 fn the_adopted_are_left_alone(before: &Session, event: &Event) -> Result<(), Broken> {
     if let Event::StopAsked(e) = event {
         let adopted = before.launch(e.launch).is_some_and(|launch| launch.adopted);
-        law!(!adopted, "{} is to be ended, and was started by somebody else", e.launch);
+        law!(!adopted, "{} is to be stopped, but is an external agent", e.launch);
     }
     Ok(())
 }
 
-/// No key goes to an agent that somebody else started in a place that nobody can type into.
+/// No keys go to an external agent that has no pane to type into.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
 fn who_cannot_be_typed_to_is_not(session: &Session, effects: &[Effect]) -> Result<(), Broken> {
     let closed = session.spec.adopted.as_ref().is_some_and(|adopted| adopted.pane.is_none());
-    for effect in effects.iter().filter(|_| closed) {
+    if !closed {
+        return Ok(());
+    }
+    for effect in effects {
         match effect {
             Effect::Deliver { launch, message } | Effect::PressAgain { launch, message } => {
                 return Err(format!("{message} is to be typed to {launch}, which has no pane"));
@@ -489,8 +502,8 @@ fn who_cannot_be_typed_to_is_not(session: &Session, effects: &[Effect]) -> Resul
     Ok(())
 }
 
-/// A key that answers goes to what was asked last and to nothing else, one that interrupts to no question, and one that
-/// sends to a prompt where nobody was since, and where nothing is asked or under way.
+/// A key that answers goes only to the latest request, and an interrupt never goes to a question. A key that sends
+/// goes only to an unattended prompt, where nothing is asked or in progress.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
 fn keys_go_where_they_are_meant(session: &Session, effects: &[Effect]) -> Result<(), Broken> {
     if !session.spec.agent.driver.has_terminal() {
@@ -504,11 +517,11 @@ fn keys_go_where_they_are_meant(session: &Session, effects: &[Effect]) -> Result
         };
         let message = session.messages.iter().find(|message| message.key == *key);
         let (Some(launch), Some(message)) = (session.launch(*launch), message) else {
-            return Err(format!("{key} is typed to nobody"));
+            return Err(format!("{key} is typed without a running launch"));
         };
         let of_it = session.requests.iter().filter(|request| request.launch == launch.id);
         let open = of_it.clone().filter(|request| request.fate == Fate::Open).count();
-        law!(launch.people == 0, "{key} is typed while somebody is at the screen");
+        law!(launch.people == 0, "{key} is typed while a user is at the screen");
         if message.kind == MessageKind::Answer {
             let asked = of_it.clone().find(|request| Some(request.id) == message.request);
             let newer = of_it.skip_while(|request| Some(request.id) != message.request).skip(1);
@@ -519,24 +532,27 @@ fn keys_go_where_they_are_meant(session: &Session, effects: &[Effect]) -> Result
             };
             law!(
                 asked.is_some_and(|request| request.fate == Fate::Answered),
-                "{key} answers nothing that is asked"
+                "{key} answers no open request"
             );
-            law!(newer.into_iter().all(settled), "{key} is typed, and something newer is asked");
+            law!(
+                newer.into_iter().all(settled),
+                "{key} is typed, although a newer request is open"
+            );
             continue;
         }
         let shown = launch.watch.shows();
-        law!(open == 0 && shown != Some(Said::Asks), "{key} would answer what is asked");
-        // One that is only expected begins with what is typed.
+        law!(open == 0 && shown != Some(Said::Asks), "{key} would answer an open request");
+        // A turn that is only expected starts with the typed text.
         let in_turn = launch.activity() == Activity::Active && !launch.stream.expected;
         law!(message.kind == MessageKind::Interrupt || !in_turn, "{key} is typed into a turn");
         let typed = message.typed.map(|typed| typed.at.mono_ms);
         let turned = launch.watch.turned.map(|at| at.mono_ms);
-        law!(!again || turned <= typed, "{key} is sent off again, and a turn began since");
+        law!(!again || turned <= typed, "{key} is sent again, although a turn has started since");
     }
     Ok(())
 }
 
-/// Time, or the end of a turn, settles what was typed and not proved.
+/// A deadline, or the end of a turn, settles unconfirmed typed input.
 fn what_was_typed_is_not_waited_for_for_ever(
     session: &Session,
     effects: &[Effect],
@@ -546,11 +562,11 @@ fn what_was_typed_is_not_waited_for_for_ever(
     let Some(launch) = session.launches.last().filter(running) else { return Ok(()) };
     for message in session.messages.iter().filter(typed) {
         let pressed = effects.iter().any(|effect| matches!(effect, Effect::PressAgain { .. }));
-        // What stands on a command line waits for a person's dialogs.
+        // A message on the command line waits for the user to pass startup dialogs.
         let given = message.typed.is_some_and(|typed| typed.way == Way::CommandLine);
         let in_turn = matches!(launch.activity(), Activity::Active | Activity::Stale);
         let bounded = session.deadline().is_some() || pressed || given || in_turn;
-        law!(bounded, "{} was typed, and nothing settles it", message.key);
+        law!(bounded, "{} was typed, but nothing settles it", message.key);
     }
     Ok(())
 }
@@ -561,24 +577,24 @@ fn evidence_is_about_the_tree(before: &Session, event: &Event) -> Result<(), Bro
         Event::CheckFinished(e) => {
             let snapshot = before.attempt().verifying.snapshot.as_ref();
             let tree = snapshot.map(|snapshot| &snapshot.tree);
-            law!(tree == Some(&e.receipt.tree), "evidence about another tree was taken");
+            law!(tree == Some(&e.receipt.tree), "evidence about another tree was accepted");
         }
         Event::SnapshotTaken(_) => {
             let unchecked =
                 before.attempt().verifying.snapshot.is_some() && before.verdict() == Verdict::Open;
-            law!(!unchecked, "a snapshot confirmed itself before anything was checked");
+            law!(!unchecked, "a snapshot confirmed itself before any check");
         }
         _ => {}
     }
     Ok(())
 }
 
-/// A message is settled once, but for one that the agent's program refused after it was delivered: that is lost, or
-/// waits to be sent again, a bounded number of times.
+/// A message is settled once. The exception is one that the agent's program refused after delivery: it is lost, or
+/// is sent again a bounded number of times.
 fn messages_settle_once(before: &Session, event: &Event, after: &Session) -> Result<(), Broken> {
     let refused = |key: &str| matches!(event, Event::MessageRefused(e) if e.key == key);
     let keys: BTreeSet<&str> = after.messages.iter().map(|message| message.key.as_str()).collect();
-    law!(keys.len() == after.messages.len(), "two messages have one key");
+    law!(keys.len() == after.messages.len(), "two messages share a key");
     for (was, is) in before.messages.iter().zip(&after.messages) {
         law!(was.key == is.key, "a message was lost from the record");
         law!(
@@ -586,23 +602,27 @@ fn messages_settle_once(before: &Session, event: &Event, after: &Session) -> Res
             "the message {} was settled twice",
             was.key
         );
-        law!(is.refusals < MAX_REFUSALS, "the message {} is sent for ever", is.key);
+        law!(is.refusals < MAX_REFUSALS, "the message {} is sent forever", is.key);
     }
     Ok(())
 }
 
 fn bounds_hold(after: &Session) -> Result<(), Broken> {
     let (attempt, bounds) = (after.attempt(), &after.spec.bounds);
-    law!(attempt.reworks <= bounds.rework, "work was sent back {} times", attempt.reworks);
+    law!(
+        attempt.reworks <= bounds.rework,
+        "work was sent back for rework {} times",
+        attempt.reworks
+    );
     law!(
         attempt.verifying.moved <= bounds.snapshots + 1,
-        "a moving tree was taken {} times",
+        "a changing tree was snapshotted {} times",
         attempt.verifying.moved
     );
     Ok(())
 }
 
-/// What was not done for lack of a resource has not failed, and what waits for one is not done meanwhile.
+/// An effect that lacked a resource has not failed, and an effect that waits for one is not carried out meanwhile.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other event says that something failed")]
 fn shortages_fail_nothing(before: &Session, event: &Event) -> Result<(), Broken> {
     let reason = match event {
@@ -620,12 +640,12 @@ fn shortages_fail_nothing(before: &Session, event: &Event) -> Result<(), Broken>
         },
         Event::EffectShort(e) => {
             let owed = before.effects().iter().any(|effect| effect.key() == e.effect);
-            law!(owed, "{} waits, and is not to be done", e.effect);
+            law!(owed, "{} waits, but is not pending", e.effect);
             None
         }
         Event::EffectRetried(e) => {
             let done = before.effects().iter().any(|effect| effect.key() == e.effect);
-            law!(!done, "{} is tried again while it is being done", e.effect);
+            law!(!done, "{} is retried while it is in progress", e.effect);
             None
         }
         _ => None,
@@ -640,37 +660,37 @@ fn turn_errors_are_claims(before: &Session, event: &Event, after: &Session) -> R
     let Event::TurnEnded(turn) = event else { return Ok(()) };
     let current = before.current_launch().is_some_and(|launch| launch.id == turn.launch);
     let error = matches!(turn.end, TurnEnd::Error(_));
-    // How the agent's own compaction ends says nothing about the work.
+    // The end of the agent's own compaction says nothing about the work.
     let compacts = before.compacting().is_some_and(|asked| asked.turn);
     law!(
         !(error && current && !compacts)
             || before.attempt().is_sealed()
             || after.attempt().claim_kind() == ClaimKind::Failed,
-        "a turn ended with an error and nothing was made of it"
+        "a turn ended with an error that was ignored"
     );
     Ok(())
 }
 
-/// Every message is on its way to somebody, and every request waits for somebody.
+/// Every message has a route to its recipient, and every request can still be answered.
 fn nothing_is_stranded(session: &Session, effects: &[Effect]) -> Result<(), Broken> {
     let sealed = session.attempt().is_sealed();
     law!(!sealed || session.open_requests().count() == 0, "a request outlived its attempt");
     let queued = session.messages.iter().find(|message| message.fate == MessageFate::Queued);
     let Some(message) = queued else { return Ok(()) };
-    // An agent that is left alone after its attempt may call, and is answered.
+    // An idle agent may call tools after its attempt, and is answered.
     let called = message.returned.is_some();
-    // Its conversation may be made shorter before its next work.
+    // Its conversation may be compacted before its next work.
     let compacts = message.kind == MessageKind::Compact && session.rests_after_its_work();
     law!(!sealed || called || compacts, "the message {} outlived its attempt", message.key);
     let way = session.launches.last().is_none_or(|launch| launch.may_live());
-    // Whatever a person says next to an agent that needs input resumes it, and brings the rest along.
+    // The user's next message to an agent that needs input resumes it, and delivers the queued ones too.
     let person = session.judgement().state == State::NeedsInput;
     let expected = way || person || session.deadline().is_some() || !effects.is_empty();
     law!(expected, "the message {} is queued for a process that has ended", message.key);
     Ok(())
 }
 
-/// The terminal hook that an event must cause.
+/// Returns the terminal hook that an event must trigger.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn announced(before: &Session, event: &Event) -> Option<HookEvent> {
     match event {
@@ -691,7 +711,7 @@ fn is_terminal(event: HookEvent) -> bool {
     }
 }
 
-/// The launch whose stream or process an event is about.
+/// Returns the launch whose stream or process an event is about.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn launch_of(event: &Event) -> Option<LaunchId> {
     match event {
@@ -722,7 +742,7 @@ fn launch_of(event: &Event) -> Option<LaunchId> {
     }
 }
 
-/// The place in a journal that an event was read at.
+/// Returns the journal position at which an event was read.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn cursor_of(event: &Event) -> Option<(LaunchId, Cursor)> {
     match event {

@@ -1,7 +1,8 @@
-//! A seeded simulator of Provost's engine: the real board and rules over a ledger in memory, in a made-up
-//! world with crashes between any two steps, lost, repeated and interleaved observations, and lying agents.
+//! A seeded simulator of Provost's engine: the real board and rules over an in-memory ledger, in a simulated world
+//! with crashes between any two steps, lost, repeated and interleaved observations, and lying agents.
 //!
-//! The same seed and faults always tell the same story. [`simulate`] tells it and judges it by the laws.
+//! The same seed and faults always produce the same scenario. [`simulate`] runs it and checks the laws
+//! (invariants).
 
 mod coverage;
 mod engine;

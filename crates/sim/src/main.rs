@@ -1,6 +1,6 @@
-//! Runs the simulator over a range of seeds, or tells the story of one.
+//! Runs the simulator over a range of seeds, or prints the scenario of one.
 
-#![expect(clippy::print_stdout, reason = "it is what this program is for")]
+#![expect(clippy::print_stdout, reason = "the report is the result")]
 
 use std::{env, process::ExitCode};
 
@@ -9,7 +9,7 @@ use provost_sim::{Coverage, Faults, crowd, simulate, traced};
 const USAGE: &str =
     "usage: provost-sim --seeds A..B | --seed N [--trace] [--calm | --crashes] | --crowd WORKERS";
 
-/// What was asked for.
+/// The parsed command line.
 struct Args {
     from: u64,
     to: u64,
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// Tells of so many workers under one manager.
+/// Simulates this number of workers under one manager.
 fn tell_of_many(workers: u64) -> ExitCode {
     let report = crowd(7, workers);
     report.trace.iter().for_each(|line| println!("{line}"));

@@ -1,6 +1,6 @@
-//! What git knows: which works are in a tree, from which trees it descends, and where runs' branches stand.
+//! The contents of git: the work in each tree, the ancestry of trees, and the branches of runs.
 //!
-//! A tree has one commit here. The same merge is always the same tree, whoever makes it and however often.
+//! Each tree has one commit here. The same merge always yields the same tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::rng::Rng;
 pub(crate) struct Repo {
     seed: u64,
     trees: BTreeMap<String, Tree>,
-    /// Where the branches of runs stand.
+    /// The trees at the tips of the runs' branches.
     pub(crate) branches: BTreeMap<String, String>,
 }
 
@@ -28,7 +28,7 @@ impl Repo {
         Repo { seed, ..Repo::default() }
     }
 
-    /// Keeps a tree that was made of another by somebody who works for a task, or for none.
+    /// Records a tree that was derived from another, for a task or for none.
     pub(crate) fn grow(&mut self, from: &str, to: &str, task: Option<&str>) {
         let mut tree = self.trees.get(from).cloned().unwrap_or_default();
         tree.before.insert(from.to_owned());
@@ -36,17 +36,17 @@ impl Repo {
         self.trees.insert(to.to_owned(), tree);
     }
 
-    /// Says whether a tree descends from another.
+    /// Whether a tree descends from another.
     pub(crate) fn includes(&self, tree: &str, other: &str) -> bool {
         tree == other || self.trees.get(tree).is_some_and(|tree| tree.before.contains(other))
     }
 
-    /// Gives the works in a tree, if anything is known of it.
+    /// Returns the work in a tree, if the tree is known.
     pub(crate) fn works(&self, tree: &str) -> Option<&BTreeSet<String>> {
         self.trees.get(tree).map(|tree| &tree.works)
     }
 
-    /// Merges work onto a tip: gives the tree, or one with both sides in its files.
+    /// Merges work onto a tip. Returns the merged tree, or as the error a tree with conflict markers.
     pub(crate) fn merge(&mut self, tip: &str, work: &str) -> Result<String, String> {
         if self.includes(work, tip) {
             return Ok(work.to_owned());
@@ -81,7 +81,7 @@ impl Repo {
     }
 }
 
-/// Makes a number of words, always the same.
+/// Returns the same number for the same words, always.
 pub(crate) fn named(words: &[&str]) -> u64 {
     let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
     bytes.fold(7, |sum: u64, byte| sum.wrapping_mul(1_099_511_628_211) ^ u64::from(byte))

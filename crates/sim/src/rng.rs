@@ -1,6 +1,6 @@
-//! Chance from a seed: the same seed always gives the same numbers, on every machine.
+//! Randomness from a seed: the same seed always yields the same numbers, on every machine.
 
-/// A source of chance (splitmix64).
+/// A random number generator (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -9,7 +9,7 @@ impl Rng {
         Rng(seed)
     }
 
-    /// Gives a source that depends on the seed and the names only, not on what was drawn before.
+    /// Returns a generator that depends only on the seed and the names, not on earlier draws.
     pub fn named(seed: u64, names: &[u64]) -> Rng {
         names.iter().fold(Rng(seed), |rng, name| Rng(rng.0 ^ mix(name.wrapping_add(0x51ed)))).stir()
     }
@@ -19,17 +19,17 @@ impl Rng {
         mix(self.0)
     }
 
-    /// Gives a number below `n`, which must not be 0.
+    /// Returns a number below `n`, which must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
         self.draw() % n
     }
 
-    /// Gives an index into something of this length, which must not be 0.
+    /// Returns an index below `len`, which must not be 0.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// Holds in so many of a thousand cases.
+    /// Returns true in `n` of 1,000 cases.
     pub fn permille(&mut self, n: u64) -> bool {
         self.below(1000) < n
     }

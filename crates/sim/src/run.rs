@@ -1,4 +1,4 @@
-//! One simulation: who acts next, where the engine dies, and what must be true at the end.
+//! One simulation: scheduling, crash points, and the conditions at the end.
 
 mod crowd;
 mod deeds;
@@ -36,35 +36,35 @@ use crate::{
     world::{World, snapshot},
 };
 
-/// A simulation that takes more steps than this does not end.
+/// Maximum number of steps; a simulation that takes more does not end.
 const MAX_STEPS: u64 = 60_000;
 
-/// An engine dies at most so often in one simulation.
+/// Maximum number of engine crashes in one simulation.
 const MAX_CRASHES: u64 = 12;
 
-/// What may go wrong in a simulation.
+/// The faults of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Agents do nothing whose outcome hangs on who is faster, so that the end must not hang on crashes.
+    /// Agents avoid everything whose outcome depends on timing, so crashes must not change the outcome.
     pub calm: bool,
-    /// The engine dies between any two steps.
+    /// The engine crashes between any two steps.
     pub crashes: bool,
     /// Appends to the ledger fail.
     pub unwritten: bool,
-    /// What was observed is told twice.
+    /// Observations are reported twice.
     pub repeats: bool,
-    /// Processes can't be looked at for a while; time passes though there is something to do.
+    /// Processes can't be observed for a while; time passes although there is something to do.
     pub blindness: bool,
     /// Holders are killed and the machine loses power.
     pub deaths: bool,
-    /// People cancel, stop, resolve, send, answer and report.
+    /// Users cancel, stop, resolve, send, answer and report.
     pub people: bool,
-    /// The machine runs out of something that effects need, and has it again later.
+    /// The machine runs out of a resource that effects need, and recovers later.
     pub shortages: bool,
 }
 
 impl Faults {
-    /// Everything that may go wrong, does.
+    /// All faults.
     pub const ALL: Faults = Faults {
         calm: false,
         crashes: true,
@@ -76,7 +76,7 @@ impl Faults {
         shortages: true,
     };
 
-    /// A story whose end is certain, told without any fault.
+    /// A deterministic scenario without faults.
     pub const NONE: Faults = Faults {
         calm: true,
         crashes: false,
@@ -88,25 +88,25 @@ impl Faults {
         shortages: false,
     };
 
-    /// The same story, told by an engine that dies again and again.
+    /// The same scenario with an engine that crashes repeatedly.
     pub const CRASHES: Faults =
         Faults { crashes: true, unwritten: true, repeats: true, ..Faults::NONE };
 
-    /// The same story, on a machine that is short of something again and again.
+    /// The same scenario on a machine with repeated shortages.
     pub const SHORTAGES: Faults = Faults { shortages: true, ..Faults::NONE };
 }
 
-/// Tells the story of a seed and judges it.
+/// Runs the scenario of a seed and checks it.
 pub fn simulate(seed: u64, faults: Faults) -> Report {
     Sim::new(seed, faults, None).told()
 }
 
-/// Tells the story of a seed with every event.
+/// Runs the scenario of a seed and records every event.
 pub fn traced(seed: u64, faults: Faults) -> Report {
     Sim::new(seed, faults, Some(Vec::new())).told()
 }
 
-/// Tells a certain story, in which the engine dies once: at this commit, at this point of it.
+/// Runs a deterministic scenario in which the engine crashes once: at this point of this commit.
 pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> Report {
     let mut sim = Sim::new(seed, Faults::NONE, None);
     sim.dies_at = Some((commit, point));
@@ -114,7 +114,7 @@ pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> Report {
 }
 
 struct Sim {
-    /// The seed as it was given; what is made up hangs on the number of the story alone.
+    /// The seed as passed in. Generated behaviour depends only on the number of the scenario.
     given: u64,
     seed: u64,
     has_run: bool,
@@ -124,11 +124,11 @@ struct Sim {
     forge: Forge,
     engine: Engine,
     deeds: VecDeque<(u64, u64, Deed)>,
-    /// What was asked and not yet answered: whoever asks tries again with the same key.
+    /// Unanswered requests. Callers retry them with the same key.
     asked: VecDeque<Input>,
     /// The sessions that are opened at the beginning.
     specs: Vec<(SessionId, Spec)>,
-    /// How many act between two looks at who can, and how many inputs the owner takes at the most.
+    /// The number of actors between two scans for ready ones, and the maximum number of inputs per commit.
     at_once: usize,
     batch: u64,
     asks: u64,
@@ -137,25 +137,25 @@ struct Sim {
     dies_at: Option<(u64, CrashPoint)>,
     steps: u64,
     deaths: u64,
-    /// How often the machine ran out of something.
+    /// The number of shortages so far.
     shortages: u64,
-    /// How often something new was seen of the pull request.
+    /// The number of polls with new pull request state.
     looks: u32,
-    /// What was told of runs and of tasks before, and may be told once more, late.
+    /// Earlier observations of runs and teams, which may be reported once more, late.
     told_of_runs: Vec<Input>,
-    /// Receipts that were told before, and may be told once more, late.
+    /// Earlier receipts, which may be reported once more, late.
     receipts: Vec<(SessionId, Command)>,
-    /// The tasks that somebody steers, as they are opened.
+    /// The initial teams.
     pairs: Vec<Pair>,
     takers: Vec<Taker>,
     waiters: Vec<Waiter>,
-    /// Who asked for something of a task, and waits for what comes of it.
+    /// Requests about teams whose callers wait for a later result.
     waited_asks: BTreeMap<String, StandingId>,
-    /// The messages that takers were told to have handled.
+    /// The messages that consumers were confirmed to have handled.
     handled: BTreeSet<(StandingId, u32)>,
 }
 
-/// Who may act next.
+/// The next actor.
 #[derive(Clone, Debug)]
 enum Actor {
     Agent(LaunchId),
@@ -178,7 +178,7 @@ impl Sim {
         let (seed, has_run) = (goal::story(given), goal::has_run(given));
         let mut sessions = 1 + Rng::named(seed, &[0]).below(4);
         if has_run {
-            // Its sessions are enough, with one or none beside them.
+            // The run's sessions suffice, with at most one beside them.
             sessions %= 2;
         }
         let kind = u64::from(faults.crashes) + 2 * u64::from(faults.people);
@@ -232,7 +232,7 @@ impl Sim {
         self.told_with(|_| Ok(()))
     }
 
-    /// The same, with what must be true of this story alone when nothing moves any more.
+    /// Does the same, with an additional condition for this scenario when the simulation is quiet.
     fn told_with(mut self, holds: impl FnOnce(&Sim) -> Result<(), Broken>) -> Report {
         let broken = self.tell(holds).err();
         let (seed, faults) = (self.given, self.faults);
@@ -287,7 +287,7 @@ impl Sim {
                 let actor = self.rng.pick(&actors);
                 self.let_act(actor)?;
             }
-            // Among thousands the owner would hardly ever have its turn.
+            // Among thousands of actors the owner would hardly ever get its turn.
             let waits = !self.engine.told.is_empty() || !self.asked.is_empty();
             if self.at_once > 1 && waits {
                 self.own()?;
@@ -335,7 +335,7 @@ impl Sim {
         actors
     }
 
-    /// An effect that waits for something in the world can't go on.
+    /// Whether an effect can continue; some wait for something in the world.
     fn can_go_on(&self, key: &Key, effect: &Effect) -> bool {
         let Some(session) = self.engine.board.session(key.0) else { return false };
         match effect {
@@ -386,7 +386,7 @@ impl Sim {
         Ok(())
     }
 
-    /// An agent's report waits with the owner; the agent waits until it was recorded.
+    /// An agent's report is queued for the owner. The agent waits until it is recorded.
     fn report(&mut self, launch: LaunchId) {
         let Some(holder) = self.world.holders.get_mut(&launch) else { return };
         let Some(testimony) = holder.report.take() else { return };
@@ -427,7 +427,7 @@ impl Sim {
         }
     }
 
-    /// Does what an effect asks of the world; what came of it is told later, or never.
+    /// Carries out an effect in the world. Its result is observed later, or never.
     fn carry_out(&mut self, key: &Key) -> Result<(), Broken> {
         let Some(Task::Other(effect)) = self.engine.tasks.get(key).cloned() else { return Ok(()) };
         let Some(session) = self.engine.board.session(key.0).cloned() else { return Ok(()) };
@@ -471,7 +471,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Writes to an agent; what came of it is seen in its journal.
+    /// Writes to an agent. The result appears in its journal.
     fn write(&mut self, launch: LaunchId, key: &str) -> Result<Option<Command>, Broken> {
         if self.world.is_adopted(launch) {
             return Err(format!("{key} is sent to {launch}, which somebody else started"));
@@ -481,7 +481,7 @@ impl Sim {
         Ok(None)
     }
 
-    /// Starts something under its key, or takes its record once it has ended. `None` while it runs.
+    /// Starts a command under its key, or returns its record once it has ended. `None` while it runs.
     fn ran(&mut self, key: &Key, what: &str) -> Result<Option<bool>, Broken> {
         let takes = Rng::named(self.seed, &[6, key.1.len() as u64]).below(400);
         let now = self.world.now_ms;
@@ -526,7 +526,7 @@ impl Sim {
         }
     }
 
-    /// A launch that is stopped before it was known to run is called off, or found running.
+    /// Stops a launch. One that is not known to run is cancelled, or found running.
     fn stop(
         &mut self,
         session: &Session,
@@ -596,7 +596,7 @@ impl Sim {
         Ok(Some(told))
     }
 
-    /// The owner takes a few of the inputs that wait for it, from any sources, each in its order.
+    /// The owner takes a few of its pending inputs, from any sources, in order per source.
     fn own(&mut self) -> Result<(), Broken> {
         let (mut inputs, mut taken) = (Vec::new(), Vec::new());
         for _ in 0..=self.rng.below(self.batch) {
@@ -677,7 +677,7 @@ impl Sim {
         }
     }
 
-    /// What could not be written is tried again: asks by whoever asked, observations by the owner.
+    /// Inputs that could not be written are retried: requests by their callers, observations by the owner.
     fn put_back(&mut self, taken: Vec<(Option<Source>, Option<Input>)>, alive: bool) {
         for (source, input) in taken.into_iter().rev() {
             match (source, input) {
@@ -695,7 +695,7 @@ impl Sim {
             return point;
         }
         let may = self.faults.crashes && self.crashes < MAX_CRASHES;
-        // A calm story is short, and all that can go wrong in it.
+        // A calm scenario is short, so crashes are more frequent in it.
         let often = if self.faults.calm { 100 } else { 25 };
         if !may || !self.rng.permille(often) {
             return CrashPoint::Nowhere;
@@ -707,7 +707,7 @@ impl Sim {
         }
     }
 
-    /// The engine dies, time passes, and it starts again. The world goes on meanwhile.
+    /// The engine crashes, time passes, and it restarts. The world continues meanwhile.
     fn crash(&mut self) -> Result<(), Broken> {
         self.crashes += 1;
         self.leave_landing()?;
@@ -731,7 +731,7 @@ impl Sim {
         self.world.now_ms = until;
     }
 
-    /// After a restart what happened meanwhile is read before time may judge anything.
+    /// After a restart, everything that happened meanwhile is read before deadlines are judged.
     fn observe_first(&mut self) -> Result<(), Broken> {
         let follows: Vec<Key> = self.engine.tasks.iter().filter_map(followed).collect();
         let mut seen = Vec::new();
@@ -756,7 +756,7 @@ impl Sim {
         self.take_note()
     }
 
-    /// Takes in what was seen: one thing after the other, or many together where there are many.
+    /// Records observations: one by one, or many together in large scenarios.
     fn observe(&mut self, seen: &mut Vec<Input>, more: Option<Input>) -> Result<(), Broken> {
         let last = more.is_none();
         seen.extend(more);
@@ -766,7 +766,7 @@ impl Sim {
         Ok(())
     }
 
-    /// What just became true, and changes the world.
+    /// Applies the newly committed events to the world.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other event matters to the world")]
     fn take_note(&mut self) -> Result<(), Broken> {
         for (id, event) in std::mem::take(&mut self.engine.fresh) {
@@ -789,7 +789,7 @@ impl Sim {
         self.hear_replies()
     }
 
-    /// The world itself says whether the tree was good, and was looked at after the last check.
+    /// Checks in the world that the tree was good, and was snapshotted after the last check.
     fn success_is_true(&self, id: SessionId) -> Result<(), Broken> {
         let place = &self.world.places[&id];
         let (Some((looked, seen)), Some((checked, tree))) = (&place.looked, &place.checked) else {
@@ -804,7 +804,7 @@ impl Sim {
         }
     }
 
-    /// Lets time pass up to the next thing that waits for it. `false` if nothing does.
+    /// Advances time to the next event that waits for it. Returns `false` if there is none.
     fn pass_time(&mut self, idle: bool) -> bool {
         let now = self.world.now_ms;
         let of_runs =

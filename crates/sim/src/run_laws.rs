@@ -1,7 +1,7 @@
-//! The laws of a run, written a second time and independently of the rules that keep them.
+//! The laws (invariants) of a run, written independently of the rules that uphold them.
 //!
-//! A [`RunWatch`] is shown every event between the run before and the run after it, and whatever run is at
-//! rest, with its sessions as they stand.
+//! A [`RunWatch`] checks every event together with the run before and after it, and every settled run together with
+//! its sessions.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use provost_core::{
 
 use crate::{graph_laws::GraphWatch, laws::Broken};
 
-/// What must be remembered of a run's past to judge its present.
+/// The history of a run that is needed to judge its present state.
 #[derive(Clone, Debug, Default)]
 pub struct RunWatch {
     hooks: BTreeSet<RunHookKey>,
@@ -33,14 +33,14 @@ macro_rules! law {
 }
 
 impl RunWatch {
-    /// Begins to watch a run that was just opened.
+    /// Starts watching a run that was just opened.
     pub fn of(run: &Run) -> Result<RunWatch, Broken> {
         let mut watch = RunWatch::default();
         watch.hooks_fire_once(&BTreeSet::new(), Some(RunHookEvent::Opened), run)?;
         Ok(watch)
     }
 
-    /// Judges one event.
+    /// Checks one event.
     pub fn event(&mut self, before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
         sealed_is_final(before, event, after)?;
         cancelled_stays(before, event, after)?;
@@ -54,21 +54,25 @@ impl RunWatch {
         self.hooks_fire_once(&keys, announced(event), after)
     }
 
-    /// Judges a run of which nothing more follows by itself, while so many agents work for others.
+    /// Checks a settled run, while `elsewhere` agents work for other runs.
     pub fn rest<'s>(
         &self,
         run: &Run,
-        (now, elsewhere): (Moment, usize),
+        now: Moment,
+        elsewhere: usize,
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Result<(), Broken> {
-        law!(refused(run, (now, elsewhere), &look), "the run is at rest, yet more follows");
+        law!(refused(run, now, elsewhere, &look), "the run is settled, yet it can advance");
         let at_work = run.agents_at_work();
-        law!(!run.is_sealed() || at_work == 0, "the run has ended, and keeps room for {at_work}");
+        law!(
+            !run.is_sealed() || at_work == 0,
+            "the run has ended, but still counts {at_work} working agents"
+        );
         let effects = run.effects();
         let keys: BTreeSet<String> = effects.iter().map(Effect::key).collect();
-        law!(keys.len() == effects.len(), "two effects of a run have one key: {effects:?}");
+        law!(keys.len() == effects.len(), "two effects of a run share a key: {effects:?}");
         let mut live = run.live().filter_map(|live| look(live.id));
-        // Their worktrees are waited for.
+        // The run waits for their worktrees.
         let ends = |last: &Launch| !last.is_gone() && !last.is_given_up();
         let mut ending = run.sessions.iter().filter_map(|one| look(one.id)?.launches.last());
         law!(
@@ -78,20 +82,20 @@ impl RunWatch {
                 || effects.iter().any(brings_on)
                 || run.awaits_approval()
                 || elsewhere >= run.spec.planning.machine_parallel as usize,
-            "the run is in {} and nothing is expected of anyone",
+            "the run is in {} and waits for nothing",
             run.stage.word()
         );
         for session in run.sessions.iter().filter_map(|one| look(one.id)) {
             let lives = !session.attempt().is_sealed();
             let known = run.live().any(|live| live.id == session.id);
-            law!(!lives || known, "{} lives, and its run does not know", session.spec.name);
+            law!(!lives || known, "{} is live, but its run does not know it", session.spec.name);
         }
         let live: Vec<&Session> = run.live().filter_map(|live| look(live.id)).collect();
         for one in &live {
-            law!(!one.attempt().is_sealed(), "a session has ended and its run does not know");
+            law!(!one.attempt().is_sealed(), "a session has ended, but its run does not know it");
             law!(
                 run.leg().stopped.is_none() || one.attempt().is_decided(),
-                "a run was stopped and its session goes on"
+                "a run was stopped, but its session continues"
             );
             answers_are_decisions(run, one)?;
             nothing_is_asked_again(run, one)?;
@@ -111,21 +115,22 @@ impl RunWatch {
             law!(self.hooks.insert(*key), "the hook key {} {} was used before", key.event, key.no);
         }
         let keys: BTreeSet<RunHookKey> = after.hooks.iter().map(|hook| hook.key).collect();
-        law!(keys.len() == after.hooks.len(), "one hook key of a run is owed twice");
+        law!(keys.len() == after.hooks.len(), "a hook key of a run is pending twice");
         let wanted = wanted.filter(|hook| after.spec.hooks.contains_key(hook));
         let fired: Vec<RunHookEvent> = fresh.iter().map(|key| key.event).collect();
         law!(
             fired == Vec::from_iter(wanted),
-            "a hook of a run is owed exactly once: wanted {wanted:?}, owed {fired:?}"
+            "a hook of a run must be pending exactly once: wanted {wanted:?}, pending {fired:?}"
         );
         Ok(())
     }
 }
 
-/// Says whether nothing follows, but for what a session refuses and is told again when it has changed.
+/// Whether the run cannot advance, except by commands that a session rejects until it changes.
 fn refused<'s>(
     run: &Run,
-    (now, elsewhere): (Moment, usize),
+    now: Moment,
+    elsewhere: usize,
     look: &impl Fn(SessionId) -> Option<&'s Session>,
 ) -> bool {
     use provost_core::run::Step;
@@ -134,12 +139,12 @@ fn refused<'s>(
         Some(Step::Tell(id, command)) => {
             look(id).is_some_and(|session| session.decide(&command, now).is_err())
         }
-        // What was let go of is looked at again only with a command about the run.
+        // An evicted run advances only with a command about it.
         Some(Step::Event(_) | Step::With(..)) => false,
     }
 }
 
-/// Says whether something comes of an effect; nobody waits for a hook or a card.
+/// Whether an effect leads to progress; nothing waits for a hook or a report card.
 fn brings_on(effect: &Effect) -> bool {
     match effect {
         Effect::TakeHead(_)
@@ -153,7 +158,7 @@ fn brings_on(effect: &Effect) -> bool {
     }
 }
 
-/// The hook that an event must cause.
+/// Returns the hook that an event must trigger.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn announced(event: &Event) -> Option<RunHookEvent> {
     use provost_core::result::Structured;
@@ -172,13 +177,13 @@ fn announced(event: &Event) -> Option<RunHookEvent> {
     }
 }
 
-/// A sealed leg changes by nothing; only what was owed for it, and the next leg, may follow.
+/// A sealed run attempt never changes. Only its pending effects and the next run attempt may follow.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
     for (was, is) in before.legs.iter().zip(&after.legs).filter(|(was, _)| was.sealed.is_some()) {
         law!(
             was.sealed == is.sealed && was.stopped == is.stopped,
-            "the sealed leg {} changed by {}",
+            "the sealed run attempt {} was changed by {}",
             was.no,
             event.kind().0
         );
@@ -197,7 +202,7 @@ fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
         | Event::RecordForged(_) => true,
         _ => false,
     };
-    law!(may, "{} follows a sealed end", event.kind().0);
+    law!(may, "{} follows a sealed outcome", event.kind().0);
     Ok(())
 }
 
@@ -206,7 +211,7 @@ fn cancelled_stays(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
     let Some(Stopped::Cancelled { .. }) = was.stopped else { return Ok(()) };
     law!(
         is.is_some_and(|is| is.stopped == was.stopped),
-        "a cancel was taken back by {}",
+        "a cancel was undone by {}",
         event.kind().0
     );
     let sealed = is.and_then(|is| is.sealed.as_ref());
@@ -214,16 +219,16 @@ fn cancelled_stays(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
         sealed.is_none_or(|outcome| outcome.ending == Ending::Cancelled),
         "a cancelled run was sealed as {sealed:?}"
     );
-    law!(!matches!(event, Event::SessionOwed(_)), "a cancelled run begins something");
+    law!(!matches!(event, Event::SessionOwed(_)), "a cancelled run starts a session");
     Ok(())
 }
 
-/// A run is sealed when nobody works for it, nothing lands any more, and what it says is proved.
+/// A run is sealed only when no session works for it, nothing is landing, and its outcome is verified.
 fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
     let Event::RunSealed(sealed) = event else { return Ok(()) };
-    law!(!before.is_sealed(), "a leg is sealed twice");
-    law!(sealed.leg == before.leg().no, "another leg than the current one is sealed");
-    law!(!before.is_live(), "a run is sealed while somebody works for it");
+    law!(!before.is_sealed(), "a run attempt is sealed twice");
+    law!(sealed.leg == before.leg().no, "a run attempt other than the current one is sealed");
+    law!(!before.is_live(), "a run is sealed while a session works for it");
     let landed = matches!(before.landing, Landing::Done(_));
     let ending = sealed.outcome.ending;
     let leg = before.leg();
@@ -240,10 +245,10 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
     };
     law!(ending == wanted, "a run is sealed as {} and not as {}", ending.word(), wanted.word());
     let only_planned = before.spec.planning.only && before.stage == Stage::PlanReview;
-    law!(leg.stopped.is_some() || landed || only_planned, "a run ends well and has not landed");
+    law!(leg.stopped.is_some() || landed || only_planned, "a run succeeds without landing");
     let tasks = before.graph.iter().flat_map(Graph::tasks).flat_map(|(plan, _)| &plan.checks);
     let checked = before.spec.checks.iter().chain(tasks).next().is_some();
-    // A person may take work as it is, which is told as completed and never as succeeded.
+    // A user may accept work as it is. That is reported as completed, never as succeeded.
     let taken = |one: &RunSession| one.end.as_ref().is_some_and(|end| end.state == State::Accepted);
     let accepted = before.sessions.iter().any(taken);
     law!(
@@ -252,17 +257,17 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
             || !checked
             || accepted
             || ending == Ending::Succeeded,
-        "a run with checks ends well on a tree that they did not pass on"
+        "a run succeeds on a tree on which its checks did not pass"
     );
     let undone = before.graph.as_ref().is_some_and(|graph| !graph.is_done());
-    law!(leg.stopped.is_some() || !undone, "a run ends well and not all of its tasks are merged");
+    law!(leg.stopped.is_some() || !undone, "a run succeeds without merging all of its tasks");
     Ok(())
 }
 
 fn a_new_commit_voids_the_proof(after: &Run) -> Result<(), Broken> {
     let Some(proof) = &after.proof else { return Ok(()) };
     let fits = after.head.as_ref().is_some_and(|head| proof.is_for(head));
-    law!(fits, "the proof is for another tree than the newest");
+    law!(fits, "the verdict is for a tree other than the newest");
     Ok(())
 }
 
@@ -274,7 +279,8 @@ fn decisions_stand(before: &Run, after: &Run) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Everything that a pull request was told is taken up once or left once; steps of a leg are bounded.
+/// Every review comment of a pull request is handled or dropped exactly once; the steps of a run attempt are
+/// bounded.
 fn steps_are_bounded(after: &Run) -> Result<(), Broken> {
     let (mut merges, mut rounds) = (0, 0);
     let mut seen = BTreeSet::new();
@@ -285,13 +291,17 @@ fn steps_are_bounded(after: &Run) -> Result<(), Broken> {
             LandStep::Answer { remarks } => {
                 rounds += counts;
                 for remark in remarks {
-                    law!(seen.insert(&remark.id), "{} is taken up twice", remark.id);
+                    law!(seen.insert(&remark.id), "{} is handled twice", remark.id);
                 }
             }
         }
     }
     for remark in &after.remarks_left {
-        law!(seen.insert(&remark.id), "{} is left, and was taken up or left before", remark.id);
+        law!(
+            seen.insert(&remark.id),
+            "{} is dropped, but was handled or dropped before",
+            remark.id
+        );
     }
     law!(merges <= MAX_MERGES && rounds <= MAX_ROUNDS, "{merges} merges and {rounds} rounds");
     Ok(())
@@ -329,14 +339,14 @@ fn questions(session: &Session) -> impl Iterator<Item = &Request> {
     session.requests.iter().filter(|request| request.asked.kind == RequestKind::Question)
 }
 
-/// What people answered is kept, and a secret is not.
+/// Answers of users become decisions, but secrets are not kept.
 fn answers_are_decisions(run: &Run, live: &Session) -> Result<(), Broken> {
     for request in questions(live).filter(|request| request.fate == Fate::Answered) {
         for question in &request.asked.questions {
             let Some(answer) = decided(run, request, question) else {
-                return Err(format!("the answer to {} is no decision", question.id));
+                return Err(format!("the answer to {} is not a decision", question.id));
             };
-            law!(!question.secret || answer.is_none(), "the secret {} was kept", question.id);
+            law!(!question.secret || answer.is_none(), "the secret {} was stored", question.id);
         }
     }
     Ok(())
@@ -351,25 +361,25 @@ fn nothing_is_asked_again(run: &Run, live: &Session) -> Result<(), Broken> {
         };
         let asked = &request.asked.questions;
         let again = !asked.is_empty() && asked.iter().all(known);
-        law!(!again, "{:?} was decided, and is asked again", request.asked.questions);
+        law!(!again, "{:?} was decided, but is asked again", request.asked.questions);
     }
     Ok(())
 }
 
-/// Nobody works on once all sessions together have used what they may.
+/// No session continues once all sessions together have used up the budget.
 fn the_budget_holds(run: &Run, live: &[&Session]) -> Result<(), Broken> {
     let counted =
         |id: SessionId| run.live().find(|one| one.id == id).map_or(0, |one| one.counted.0.total());
     let more: u64 = live.iter().map(|one| one.usage.total().saturating_sub(counted(one.id))).sum();
     let used = run.usage.total() + more;
     for one in live {
-        let Some(limit) = run.budget.tokens.filter(|_| one.budget.tokens.is_some()) else {
+        let (Some(limit), Some(_)) = (run.budget.tokens, one.budget.tokens) else {
             continue;
         };
         let claimed = matches!(one.claim(), ClaimKind::Completed | ClaimKind::Failed);
         law!(
             used < limit || claimed || one.attempt().is_decided(),
-            "{used} of {limit} tokens are used and a session works on"
+            "{used} of {limit} tokens are used, but a session continues"
         );
     }
     Ok(())

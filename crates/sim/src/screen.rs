@@ -1,7 +1,6 @@
-//! Agents on screens, and those that somebody else started: what they write down, what they show, and how they take
-//! what is typed.
+//! Agents in terminals and external agents: their transcripts, their screens, and their reaction to typed input.
 //!
-//! As everything that is made up, it depends on the seed and on names only.
+//! Like all generated behaviour, this depends only on the seed and on names.
 
 use provost_core::{
     request::{Asked, RequestKind, Waiting},
@@ -13,20 +12,20 @@ use provost_core::{
 
 use crate::{rng::Rng, run::Faults, script::Act};
 
-/// Something that can be seen of an agent beside a protocol.
+/// An observable sign of an agent outside of a protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Recorded(Record, Recorded),
     Hinted(Glimpse, Hinted),
 }
 
-/// What is added to the key of a message when the key that sends it off is pressed once more.
+/// The suffix of a message key when Enter is pressed once more.
 const AGAIN: &str = "-again";
 
-/// What people say in these stories.
+/// The text that users send in these scenarios.
 pub(crate) const SAID: &str = "so it is";
 
-/// Puts some sessions on screens, and lets some of these be somebody else's.
+/// Puts some sessions into terminals, and makes some of these external.
 pub(crate) fn on_screen(spec: Spec, seed: u64, no: u64) -> Spec {
     let mut rng = Rng::named(seed, &[12, no]);
     if !rng.percent(12) {
@@ -43,8 +42,8 @@ pub(crate) fn on_screen(spec: Spec, seed: u64, no: u64) -> Spec {
     spec
 }
 
-/// What an agent on a screen does from its start: it names its conversation, and begins with what stood on its command
-/// line.
+/// Returns the actions of a terminal agent from its start: it names its conversation and starts with the
+/// instruction from its command line.
 pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> Vec<Act> {
     let mut rng = Rng::named(seed, &[13, session, u64::from(launch)]);
     let named = Recorded::Named { thread: format!("thread-{session}") };
@@ -65,7 +64,7 @@ pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> 
     acts
 }
 
-/// Now and then somebody goes on in another conversation. Of the one before, a line may be read late.
+/// Sometimes a user switches to another conversation. A line of the previous one may be read late.
 fn begins_anew(rng: &mut Rng, session: u64) -> Vec<Act> {
     if !rng.percent(20) {
         return Vec::new();
@@ -77,12 +76,14 @@ fn begins_anew(rng: &mut Rng, session: u64) -> Vec<Act> {
     std::iter::once(moved).chain(late).chain([named]).collect()
 }
 
-/// What an agent on a screen does when a message was typed. Some take it at once, some when the key that sends it off
-/// is pressed once more, and some never.
+/// Returns the reaction of a terminal agent to typed input. Some accept it at once, some when Enter is pressed once
+/// more, and some never.
 pub(crate) fn reaction(
     seed: u64,
-    (session, launch): (u64, u32),
-    (key, text): (&str, &str),
+    session: u64,
+    launch: u32,
+    key: &str,
+    text: &str,
     faults: &Faults,
 ) -> Vec<Act> {
     let message = key.strip_suffix(AGAIN).unwrap_or(key);
@@ -90,19 +91,17 @@ pub(crate) fn reaction(
     let mut rng = Rng::named(seed, &[14, session, u64::from(launch), said]);
     let presses = rng.pick(&[1, 1, 1, 2, 3]);
     let pressed = if key.ends_with(AGAIN) { 2 } else { 1 };
-    match presses == pressed {
-        true => turn(&mut rng, text, faults),
-        false => Vec::new(),
-    }
+    if presses == pressed { turn(&mut rng, text, faults) } else { Vec::new() }
 }
 
-/// How an agent on a screen takes an interruption.
+/// Returns the reaction of a terminal agent to an interrupt.
 pub(crate) fn interrupted() -> Vec<Act> {
     let end = Recorded::TurnEnded { turn: None, end: TurnEnd::Interrupted, says: None };
     vec![recorded(Record::Rollout, end), hinted(Glimpse::Osc, Hinted::AtPrompt)]
 }
 
-/// A turn as its record and its screen tell it. Both tell of the same things, and the screen of more than is true.
+/// Returns a turn as the transcript and the screen show it. Both report the same things; the screen also shows
+/// false signs.
 fn turn(rng: &mut Rng, text: &str, faults: &Faults) -> Vec<Act> {
     let turn = Some(format!("turn-{}", rng.below(1_000)));
     let prompted = Recorded::Prompted { text: text.to_owned() };
@@ -142,12 +141,12 @@ fn work(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
             let retrying = Hinted::Retrying { detail: "Reconnecting".to_owned() };
             vec![hinted(Glimpse::Screen, retrying), Act::Sleep(4_000)]
         }
-        // What anything can print into a terminal.
+        // Output that any program can print into a terminal.
         8 => {
             let forged = rng.pick(&[Hinted::AtPrompt, Hinted::Rests, Hinted::Working]);
             vec![hinted(rng.pick(&[Glimpse::Osc, Glimpse::Title, Glimpse::Notify]), forged)]
         }
-        // The end of another conversation's turn.
+        // The end of a turn of another conversation.
         _ => {
             let turn = Some("hidden".to_owned());
             vec![recorded(Record::Hook, Recorded::TurnEnded { turn, end: TurnEnd::Ok, says: None })]
@@ -155,7 +154,7 @@ fn work(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     }
 }
 
-/// It asks, tells so by a hook, a code and its screen, and goes on when it is answered.
+/// The agent asks, signals it by a hook, an escape code and its screen, and continues when it is answered.
 fn approval(rng: &mut Rng) -> Vec<Act> {
     let asks = || asked(RequestKind::Approval, "run it");
     let mut acts = vec![

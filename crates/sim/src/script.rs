@@ -1,7 +1,7 @@
-//! What is made up from a seed: the sessions, the agents' behaviour and what people do.
+//! Generates sessions, the behaviour of agents and the actions of users from a seed.
 //!
-//! Everything here depends on the seed and on names only, never on the order in which things happen, so
-//! that the same seed with and without crashes tells the same story.
+//! Everything here depends only on the seed and on names, never on the order of events. The same seed therefore
+//! produces the same scenario with and without crashes.
 
 use std::collections::BTreeMap;
 
@@ -26,25 +26,25 @@ use crate::{
     standing::TaskDeed,
 };
 
-/// One thing that an agent does.
+/// One action of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// A line on its standard output.
     Line(Signal),
-    /// A change of the work, good or bad in the eyes of the checks.
+    /// A change of the work that the checks accept or reject.
     Edit {
         good: bool,
     },
-    /// The work is put back to where it began.
+    /// The work is reverted to its base.
     Revert,
-    /// `provost report`, which returns once it was recorded.
+    /// `provost report`, which returns once it is recorded.
     Report(Testimony),
     Sleep(u64),
-    /// Something in its own record, or on its screen.
+    /// An entry in its transcript or on its screen.
     Show(Shown),
-    /// Its process is stopped, as by a terminal's ctrl-Z, or goes on.
+    /// Its process is suspended, as by Ctrl-Z in a terminal, or continued.
     Suspend(bool),
-    /// Stands still until an answer comes.
+    /// Waits for an answer.
     AwaitAnswer,
     CloseStream,
     /// Prints more than is kept: the holder makes it wait.
@@ -52,7 +52,7 @@ pub(crate) enum Act {
     Exit(End),
 }
 
-/// How an agent takes being told to end.
+/// An agent's reaction to being stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Temper {
     pub(crate) minds_interrupt: bool,
@@ -60,11 +60,11 @@ pub(crate) struct Temper {
     pub(crate) can_be_killed: bool,
     pub(crate) starts: bool,
     pub(crate) leftovers: u32,
-    /// It has no ears: what is written to it stays unread.
+    /// It never reads its input.
     pub(crate) deaf: bool,
 }
 
-/// What a person does.
+/// A user's action.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
     Cancel,
@@ -77,7 +77,7 @@ pub(crate) enum Deed {
     RaiseBudget,
     Report(ClaimKind),
     CollectGarbage,
-    /// Comes to the agent's screen, or leaves it.
+    /// Attaches to the agent's screen, or detaches.
     Visit,
     OfRun(RunDeed),
     OfTask(TaskDeed),
@@ -160,11 +160,11 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> Spec {
 fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     let tokens = rng.pick(&[None, None, Some(40)]);
     let turns = rng.pick(&[None, None, Some(2)]);
-    // Whether the last call is seen before the end is a race, which a calm story does not run.
+    // Whether the last call is seen before the exit is a race, which a calm scenario avoids.
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 
-/// One command is allowed, one forbidden; all others are asked for.
+/// One command is allowed and one denied; all others need approval.
 fn policy() -> Policy {
     let rule =
         |decision, word: &str| Rule { decision, matches: Matcher::Command(vec![word.to_owned()]) };
@@ -181,8 +181,8 @@ fn bounds(rng: &mut Rng, faults: &Faults) -> Bounds {
         stale_ms: if faults.calm { 10_000_000 } else { rng.pick(&[3_000, 3_000, 300_000]) },
         stop_grace_ms: 1_000,
         kill_grace_ms: 1_000,
-        time_limit_ms: limited.filter(|_| !faults.calm),
-        // Longer than most stories, so that sessions of one account get into each other's way.
+        time_limit_ms: if faults.calm { None } else { limited },
+        // Longer than most scenarios, so that sessions of one account delay each other.
         limit_spacing_ms: 60_000,
         rework: rng.below(3) as u32,
         snapshots: rng.below(3) as u32,
@@ -210,7 +210,7 @@ pub(crate) fn temper(seed: u64, session: u64, launch: u32, faults: &Faults) -> T
     }
 }
 
-/// What an agent does from its start, before anyone says anything to it.
+/// Returns the actions of an agent from its start, before it receives a message.
 pub(crate) fn opening(
     seed: u64,
     session: u64,
@@ -236,7 +236,7 @@ pub(crate) fn opening(
     acts
 }
 
-/// What an agent does because something was said to it.
+/// Returns the reaction of an agent to a message.
 pub(crate) fn reaction(
     seed: u64,
     session: u64,
@@ -247,7 +247,7 @@ pub(crate) fn reaction(
     let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
     let mut acts = turn(&mut Rng::named(seed, &[4, session, u64::from(launch), said]), faults);
     let mut rng = Rng::named(seed, &[7, session, u64::from(launch), said]);
-    // In some stories the account is used up, which every session of it meets.
+    // In some scenarios the account's usage limit is reached, which affects all of its sessions.
     let used_up = seed % 8 == 3 && !faults.calm;
     if rng.percent(if used_up { 70 } else { 20 }) {
         let at = rng.index(acts.len().max(1)).min(acts.len());
@@ -257,7 +257,7 @@ pub(crate) fn reaction(
     acts
 }
 
-/// A turn of an agent that does what it is told, and says so.
+/// Returns a turn of an agent that follows its instructions and reports success.
 pub(crate) fn obedience() -> Vec<Act> {
     vec![
         Act::Line(Signal::TurnStarted { turn: None }),
@@ -267,18 +267,18 @@ pub(crate) fn obedience() -> Vec<Act> {
     ]
 }
 
-/// A turn that ends since the account is used up.
+/// Returns a turn that ends because of the usage limit.
 fn limited(until_ms: Option<u64>) -> Vec<Act> {
     let end = TurnEnd::Limited { until_ms, detail: "used up".to_owned() };
     vec![Act::Line(Signal::TurnEnded { turn: None, end, usage: None, says: None })]
 }
 
-/// What agents of a newer kind do besides.
+/// Returns additional behaviour of agents of a newer kind.
 fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     match rng.below(8) {
         0 => vec![Act::Line(Signal::Warned { text: format!("lacks {}", rng.below(3)) })],
         1 if !faults.calm => vec![Act::Line(Signal::Refused { reason: "too old".to_owned() })],
-        // A reset that is past is over at once, but for the account's other sessions.
+        // A reset in the past ends the limit at once, except for the account's other sessions.
         2 if !faults.calm => limited(Some(0)),
         1 | 3 if !faults.calm => limited(None),
         _ => {
@@ -299,7 +299,7 @@ fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
                 subject: Some(Box::new(subject)),
                 ..asked(rng)
             };
-            // What came of it is told for the first two, whatever was answered: so it is sometimes otherwise.
+            // The first two requests report a result whatever was answered, so some contradict the answer.
             let native = approval.native.clone();
             let done = ["a0", "a1"].iter().position(|told| *told == native).map(|at| at == 0);
             let came = done.map(|done| Act::Line(Signal::CameOut { native, done }));
@@ -309,7 +309,7 @@ fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     }
 }
 
-/// A plain command: no protocol, but it may know `provost report`.
+/// Returns the actions of a plain command: it has no protocol, but may know `provost report`.
 fn command(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     let mut acts = Vec::new();
     for _ in 0..rng.below(4) {
@@ -339,7 +339,7 @@ fn command(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     acts
 }
 
-/// A turn of an agent with a protocol: some honest, some sloppy, some lying.
+/// Returns a turn of an agent with a protocol: honest, sloppy or lying.
 fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     if !faults.calm && rng.percent(30) {
         return fickle(rng);
@@ -361,7 +361,7 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
         acts.push(if by_stream { Act::Line(Signal::Said(said)) } else { Act::Report(said) });
     }
     let ends = rng.percent(30);
-    // Whether the end is seen before the checks is a race, which a calm agent does not run.
+    // Whether the exit is seen before the checks is a race, which a calm agent avoids.
     if rng.percent(88) && !(faults.calm && ends) {
         let error = TurnEnd::Error("quota".to_owned());
         let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, error]);
@@ -379,14 +379,14 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     if ends {
         acts.extend(ending(rng, faults));
         if !faults.calm && rng.percent(30) {
-            // A grandchild goes on after its parent.
+            // A grandchild continues after its parent.
             acts.extend(vec![Act::Sleep(rng.pick(&[0, 20, 3_000])), late(rng)]);
         }
     }
     acts
 }
 
-/// An agent that says one thing, is checked, and then says others.
+/// Returns the turns of an agent that makes a claim, is checked, and then makes others.
 fn fickle(rng: &mut Rng) -> Vec<Act> {
     let first = rng.pick(&[ClaimKind::Completed, ClaimKind::Failed]);
     let mut acts = vec![
@@ -504,7 +504,7 @@ fn fact() -> Testimony {
     Testimony::Fact { kind: FactKind::Branch, value: "provost/s".to_owned() }
 }
 
-/// What people will do, and when.
+/// Returns the actions of users, and their times.
 pub(crate) fn deeds(seed: u64, sessions: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
     if !faults.people {
         return Vec::new();

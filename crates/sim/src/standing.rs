@@ -1,7 +1,7 @@
-//! What is made up from a seed about a task that somebody steers: who works on it, and what people and members do.
+//! Generates teams from a seed: their members, and the actions of users and members.
 //!
-//! As in `script`, all of it depends on the seed and on names only. What exactly is done, and to which message, is
-//! chosen when it is done.
+//! As in `script`, all of it depends only on the seed and on names. The details of an action, such as its message,
+//! are chosen when it is carried out.
 
 use provost_core::{
     ids::{SessionId, StandingId},
@@ -19,13 +19,13 @@ use crate::{
     script::{self, Deed},
 };
 
-/// What is done to a task by those who steer it or work on it.
+/// An action on a team by its manager, its members or a user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TaskDeed {
     Post,
-    /// The newest message of somebody is sent once more, under its key.
+    /// Sends the newest message of a sender once more, under its key.
     PostAgain,
-    /// Somebody asks for what would be given to it.
+    /// Asks for the next message of a member.
     Pull,
     CancelMessage,
     Requeue,
@@ -33,9 +33,9 @@ pub(crate) enum TaskDeed {
     Propose,
     Judge,
     Check,
-    /// Begins a loop, shows what is missing, or asks for the next iteration.
+    /// Starts a loop, shows missing evidence, or requests the next iteration.
     GoRound,
-    /// Asks for an iteration that is not next, or before anything was shown.
+    /// Requests an iteration out of order, or before any evidence was shown.
     GoTooFar,
     StopLoop,
     Bind,
@@ -52,34 +52,34 @@ pub(crate) enum TaskDeed {
     Cancel,
 }
 
-/// Somebody who takes messages of a member, and may die with them.
+/// A consumer of a member's messages, which may die with them.
 #[derive(Clone, Debug)]
 pub(crate) struct Taker {
     pub(crate) task: StandingId,
     pub(crate) consumer: String,
-    /// It asks by itself whenever something waits; others ask when they are made to.
+    /// It asks by itself whenever something waits; other consumers ask when they are made to.
     pub(crate) keen: bool,
-    /// It never dies, sleeps nor gives back.
+    /// It never dies, sleeps or gives messages back.
     pub(crate) steady: bool,
     pub(crate) holds: Holds,
-    /// What it has asked and has no answer to yet.
+    /// The key of its unanswered request.
     pub(crate) asked: Option<String>,
     pub(crate) wake_ms: u64,
 }
 
-/// Somebody who waits for something that a task does later, as the command line does.
+/// A caller that waits for a later event of a team, as the command line does.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub(crate) task: StandingId,
     pub(crate) awaited: Awaited,
-    /// When it begins to wait: whoever repeats a command under its key may do so much later.
+    /// When it starts to wait. A caller that repeats a command under its key may do so much later.
     pub(crate) begin_ms: u64,
-    /// None until it has begun to follow the events.
+    /// None until it has started to follow the events.
     pub(crate) wait: Option<Wait>,
     pub(crate) answered: bool,
 }
 
-/// What a taker believes to have.
+/// The message that a consumer believes it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     Nothing,
@@ -87,7 +87,7 @@ pub(crate) enum Holds {
     Accepted(u32, u32),
 }
 
-/// A task with all who work on it from the beginning.
+/// A team with its initial members.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) id: StandingId,
@@ -96,7 +96,7 @@ pub(crate) struct Pair {
     pub(crate) takers: Vec<Taker>,
 }
 
-/// Says whether the story of a seed has a task that somebody steers. No story changes its number by it.
+/// Whether the scenario of a seed has a team. It changes the number of no scenario.
 pub fn has_task(seed: u64) -> bool {
     seed % 8 == 1
 }
@@ -105,15 +105,16 @@ fn task_id(seed: u64, no: u64) -> StandingId {
     StandingId(uuid::Uuid::from_u64_pair(seed, 0x80 + no))
 }
 
-/// Gives the tasks of a story: in some, a second one has a worker of the first.
+/// Returns the teams of a scenario. In some, a second team shares a worker with the first.
 pub(crate) fn pairs(seed: u64, sessions: u64, faults: &Faults) -> Vec<Pair> {
-    // Who is given what first hangs on who is faster, which a calm story leaves out.
+    // The order in which messages are delivered depends on timing, which a calm scenario avoids.
     if faults.calm {
         return Vec::new();
     }
     let first = pair(seed, sessions);
     let shared = first.members.iter().find_map(|(_, role, session)| {
-        session.filter(|_| *role == Role::Worker && Rng::named(seed, &[51]).percent(20))
+        let shares = *role == Role::Worker && Rng::named(seed, &[51]).percent(20);
+        if shares { *session } else { None }
     });
     let second = shared.map(|session| {
         let mut rng = Rng::named(seed, &[52]);
@@ -137,7 +138,7 @@ fn pair(seed: u64, sessions: u64) -> Pair {
         2 | 3 => members.push(("boss".to_owned(), Role::Manager, free.pop())),
         _ => spec.policy = Some(policy(&mut rng)),
     }
-    // One may be bound later, in the middle of what it does.
+    // One member may be bound later, in the middle of its work.
     if rng.percent(20) {
         free.pop();
     }
@@ -151,7 +152,7 @@ fn pair(seed: u64, sessions: u64) -> Pair {
     let mut takers = vec![taker(id, "operator", true)];
     for (name, _, session) in &members {
         takers.push(taker(id, name, session.is_none()));
-        // Two of one member race.
+        // Two consumers of one member race.
         takers.extend(rng.percent(60).then(|| taker(id, name, session.is_none())));
     }
     Pair { id, spec, members, takers }
@@ -203,7 +204,7 @@ fn policy(rng: &mut Rng) -> Policy {
     }
 }
 
-/// A loop that a few deeds bring to its end.
+/// Returns a loop that a few actions complete.
 pub(crate) fn template(rng: &mut Rng) -> Template {
     let named = |name: &str, proof| Required { name: name.to_owned(), proof };
     let word = named("word", Proof::Asserted);
@@ -221,7 +222,7 @@ pub(crate) fn template(rng: &mut Rng) -> Template {
     }
 }
 
-/// What people and members will do about the tasks, and when.
+/// Returns the actions of users and members on the teams, and their times.
 pub(crate) fn deeds(seed: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
     if !faults.people {
         return Vec::new();
@@ -235,7 +236,7 @@ pub(crate) fn deeds(seed: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
         let at = rng.below(rng.clone().pick(&[500, 3_000, 20_000]));
         add(at, deed(&mut rng));
     }
-    // Some tasks are about a loop, and some about criteria, which takes several steps each.
+    // Some teams are about a loop and some about criteria, which take several steps each.
     if rng.percent(50) {
         for _ in 0..4 + rng.below(10) {
             add(rng.below(20_000), TaskDeed::GoRound);
@@ -279,20 +280,20 @@ fn deed(rng: &mut Rng) -> TaskDeed {
     }
 }
 
-/// Gives who may do a deed besides the operator, as far as it is about roles at all.
+/// Returns the members with this role, who may do an action besides the operator.
 pub(crate) fn actors(pair: &[(String, Role)], role: Role) -> Vec<Actor> {
     let own = pair.iter().filter(|(_, had)| *had == role);
     own.map(|(name, _)| Actor::Member(name.clone())).collect()
 }
 
-/// Gives a session whose agent does what it is told and nothing else.
+/// Returns a session whose agent only follows its instructions.
 pub(crate) fn plain_worker(seed: u64, no: u64, faults: &Faults) -> Spec {
     let mut spec = script::spec(seed, 0, faults);
     spec.name = format!("w{no}");
     spec.agent.driver = Driver::Jsonl;
     spec.agent.carried = Default::default();
     spec.afterwards = Afterwards::Park;
-    // Of an agent that was told nothing it is not known that it waits.
+    // An agent without an instruction is not known to be idle.
     spec.instruction = Some("do it".to_owned());
     (spec.adopted, spec.setup) = (None, None);
     (spec.checks, spec.hooks) = (Vec::new(), Default::default());

@@ -1,8 +1,8 @@
-//! The laws of a task that somebody steers, written a second time and independently of the rules that keep them.
+//! The laws (invariants) of a team, written independently of the rules that uphold them.
 //!
-//! A [`TaskWatch`] is shown every event with the task before and after it, and whatever task is at rest, with the
-//! sessions of its members as they stand. It keeps its own book of every message by its number: what two messages say
-//! may be the same, and then they are still two.
+//! A [`TaskWatch`] checks every event together with the team before and after it, and every settled team together
+//! with the sessions of its members. It tracks every message by its number, because two messages with the same text
+//! are still two.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,30 +20,30 @@ use provost_core::{
 
 use crate::laws::Broken;
 
-/// What must be remembered of a task's past to judge its present.
+/// The history of a team that is needed to judge its present state.
 #[derive(Clone, Debug, Default)]
 pub struct TaskWatch {
     messages: BTreeMap<u32, Noted>,
     open: BTreeSet<u32>,
-    /// The message of each key, by who sent it.
+    /// The message of each key, by its sender.
     keys: BTreeMap<(String, String), u32>,
     looped: Option<Round>,
-    /// The continuations with which an iteration began, of all loops.
+    /// The continuations that started an iteration, of all loops.
     began: BTreeSet<u32>,
-    /// A continuation that was just accepted: its iteration begins with the very next event.
+    /// A continuation that was just accepted: its iteration starts with the very next event.
     begins: Option<u32>,
-    /// The messages that tell news which no record of news names yet.
+    /// News messages that no news record names yet.
     news: BTreeSet<u32>,
     told: BTreeMap<String, Told>,
     checks: BTreeSet<u32>,
-    /// The audit that runs.
+    /// The running audit.
     audit: Option<u32>,
     over: bool,
-    /// The lost messages of which senders and managers were told.
+    /// The lost messages of which senders and managers were notified.
     told_lost: BTreeSet<u32>,
 }
 
-/// A message as the watch itself saw it.
+/// A message as this watch tracked it.
 #[derive(Clone, Debug)]
 struct Noted {
     from: Actor,
@@ -69,12 +69,12 @@ enum Stands {
     Dead,
 }
 
-/// The loop that runs, or ran last.
+/// The current or latest loop.
 #[derive(Clone, Debug)]
 struct Round {
     iteration: u32,
     max: u32,
-    /// The newest message before it: none up to this continues it.
+    /// The newest message before the loop: no message up to this one continues it.
     after: u32,
     ended: bool,
 }
@@ -118,20 +118,21 @@ impl Stands {
 }
 
 impl TaskWatch {
-    /// Judges one event by the task before it, and by who brought it about.
+    /// Checks one event against the team before it, and against the actor that caused it.
     pub fn before<'s>(
         &mut self,
         task: &Task,
-        (at, by): (Moment, &str),
+        at: Moment,
+        by: &str,
         event: &Event,
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Result<(), Broken> {
-        law!(!task.phase.is_over(), "a task is {}, and changes: {event:?}", task.phase.word());
+        law!(!task.phase.is_over(), "a team is {}, but changes: {event:?}", task.phase.word());
         if let Some(no) = self.begins.take() {
             let begins = matches!(event, Event::LoopAdvanced(e) if e.message == no);
-            law!(begins, "continuation {no} was accepted, and its iteration does not begin");
+            law!(begins, "continuation {no} was accepted, but its iteration does not start");
         }
-        self.of_messages(task, (at, by), event, look)?;
+        self.of_messages(task, at, by, event, look)?;
         self.of_loops(task, event)?;
         self.of_news(task, event)?;
         self.of_checks(event)?;
@@ -141,7 +142,7 @@ impl TaskWatch {
         Ok(())
     }
 
-    /// Judges the task after an event.
+    /// Checks the team after an event.
     pub fn after(&self, event: &Event, task: &Task) -> Result<(), Broken> {
         if let Some(policy) = &task.spec.policy {
             let acts = task.policy.acts.len();
@@ -154,7 +155,8 @@ impl TaskWatch {
     fn of_messages<'s>(
         &mut self,
         task: &Task,
-        (at, by): (Moment, &str),
+        at: Moment,
+        by: &str,
         event: &Event,
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Result<(), Broken> {
@@ -163,14 +165,14 @@ impl TaskWatch {
             Event::MessageOffered(e) => self.offer(e, at)?,
             Event::MessageAccepted(e) => {
                 let noted = self.noted(e.no)?;
-                // How long it may be kept is said anew when it is accepted.
+                // Accepting a message sets a new lease end.
                 let held = match &noted.stands {
                     Stands::Offered(held) => {
                         held.no == e.lease.no && held.consumer == e.lease.consumer
                     }
                     _ => false,
                 };
-                law!(held, "message {} was {} and is accepted", e.no, noted.stands.word());
+                law!(held, "message {} was {}, but is accepted", e.no, noted.stands.word());
                 was_begun_with(e, &look)?;
                 let begins = noted.iteration.is_some() && !self.began.contains(&e.no);
                 self.begins = begins.then_some(e.no);
@@ -184,25 +186,25 @@ impl TaskWatch {
                 self.set(e.no, Stands::Acknowledged)?;
             }
             Event::MessageReturned(e) => {
-                self.may_come_back(e.no, (at, by), look)?;
+                self.may_come_back(e.no, at, by, look)?;
                 self.set(e.no, Stands::Waits)?;
             }
             Event::MessageExpired(e) => {
                 let noted = self.noted(e.no)?;
                 let due = noted.expires_ms.is_some_and(|expires| expires <= at.mono_ms);
                 let waits = noted.stands == Stands::Waits;
-                law!(due && waits, "message {} was {} and expires", e.no, noted.stands.word());
+                law!(due && waits, "message {} was {}, but expires", e.no, noted.stands.word());
                 self.set(e.no, Stands::Expired)?;
             }
             Event::MessageCancelled(e) => {
                 let noted = self.noted(e.no)?;
                 let has = noted.stands.lease().is_some() || noted.stands == Stands::Acknowledged;
-                law!(!has, "what somebody has is cancelled: {}", e.no);
+                law!(!has, "message {} is cancelled while it is held", e.no);
                 self.set(e.no, Stands::Cancelled)?;
             }
             Event::MessageDead(e) => {
-                law!(self.open.contains(&e.no), "message {} is over, and is laid aside", e.no);
-                law!(!e.reason.is_empty(), "message {} is laid aside for no reason", e.no);
+                law!(self.open.contains(&e.no), "message {} is closed, but is dead-lettered", e.no);
+                law!(!e.reason.is_empty(), "message {} is dead-lettered without a reason", e.no);
                 self.set(e.no, Stands::Dead)?;
                 self.change(e.no, |noted| noted.buried_by = e.by.clone());
             }
@@ -210,7 +212,7 @@ impl TaskWatch {
             Event::MessageRequeued(e) => {
                 let noted = self.noted(e.no)?;
                 let laid_aside = matches!(noted.stands, Stands::Dead | Stands::Expired);
-                law!(laid_aside, "message {} is {}, and comes back", e.no, noted.stands.word());
+                law!(laid_aside, "message {} is {}, but is requeued", e.no, noted.stands.word());
                 self.set(e.no, Stands::Waits)?;
                 self.told_lost.remove(&e.no);
                 self.change(e.no, |noted| {
@@ -221,8 +223,8 @@ impl TaskWatch {
             Event::NewsAdded(e) => {
                 let noted = self.noted(e.no)?;
                 let waits = noted.stands == Stands::Waits && noted.kind == Kind::News;
-                law!(waits, "message {} is {}, and says something else", e.no, noted.stands.word());
-                law!(self.news.insert(e.no), "message {} is told more, twice at once", e.no);
+                law!(waits, "message {} is {}, but its text changes", e.no, noted.stands.word());
+                law!(self.news.insert(e.no), "message {} is extended twice at once", e.no);
             }
             Event::MemberLeft(e) => match &e.to {
                 Some(to) => self.rotate(&e.name, to)?,
@@ -252,7 +254,7 @@ impl TaskWatch {
         law!(e.no == last + 1, "message {} follows message {last}", e.no);
         let from = format!("{:?}", e.from);
         let known = self.keys.insert((from, e.key.clone()), e.no);
-        law!(known.is_none(), "the key {} is that of message {known:?}, and of {}", e.key, e.no);
+        law!(known.is_none(), "the key {} belongs to message {known:?} and to {}", e.key, e.no);
         let by_rule = e.from == Actor::Provost;
         if by_rule && e.key.starts_with("news-") {
             self.news.insert(e.no);
@@ -276,42 +278,44 @@ impl TaskWatch {
         Ok(())
     }
 
-    /// A message is offered to whom it is for, when it waits, under a number that no lease of it had.
+    /// A message is offered to its recipient, while it waits, under a new lease number.
     fn offer(&mut self, e: &MessageOffered, at: Moment) -> Result<(), Broken> {
         let noted = self.noted(e.no)?;
         law!(
             noted.stands == Stands::Waits,
-            "message {} is {}, and is offered",
+            "message {} is {}, but is offered",
             e.no,
             noted.stands.word()
         );
         law!(e.lease.consumer == noted.to, "message {} is offered to {}", e.no, e.lease.consumer);
         law!(e.lease.no == noted.offers + 1, "lease {} of message {} is not new", e.lease.no, e.no);
         let of_use = noted.expires_ms.is_none_or(|expires| expires > at.mono_ms);
-        law!(of_use, "message {} is of no use any more, and is offered", e.no);
+        law!(of_use, "message {} is obsolete, but is offered", e.no);
         let lease = e.lease.clone();
         self.change(e.no, |noted| noted.offers = lease.no);
         self.set(e.no, Stands::Offered(lease))
     }
 
-    /// What was pulled comes back when its time is over or its holder gives it back; what was pushed only when its
-    /// session says that the agent never had it, or that the process which had it ended before another turn began.
+    /// A pulled message returns to the queue when its lease expires or its holder gives it back. A pushed one
+    /// returns only if its session reports that the agent never received it, or that the receiving process exited
+    /// before another turn started.
     fn may_come_back<'s>(
         &self,
         no: u32,
-        (at, by): (Moment, &str),
+        at: Moment,
+        by: &str,
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Result<(), Broken> {
         let noted = self.noted(no)?;
         let Some(lease) = noted.stands.lease() else {
-            return Err(format!("message {no} is {}, and comes back", noted.stands.word()));
+            return Err(format!("message {no} is {}, but is requeued", noted.stands.word()));
         };
         match &lease.way {
             Way::Pull => {
                 let over = lease.until_ms.is_some_and(|until| until <= at.mono_ms);
                 law!(
                     over || by != "provost",
-                    "message {no} is taken from {by}",
+                    "message {no} is taken away from {by}",
                     by = lease.consumer
                 );
             }
@@ -328,7 +332,10 @@ impl TaskWatch {
                     }),
                     Some(MessageFate::Queued) | None => false,
                 };
-                law!(never_had, "message {no} was given to a session, and comes back: {sent:?}");
+                law!(
+                    never_had,
+                    "message {no} was delivered to a session, but is requeued: {sent:?}"
+                );
             }
         }
         Ok(())
@@ -342,7 +349,7 @@ impl TaskWatch {
         Ok(())
     }
 
-    /// A message that is lost is told to its sender and to whoever manages, but to nobody who knows it already.
+    /// The sender and the managers are notified of a lost message, unless they know of it already.
     fn tell_lost(&mut self, task: &Task, lost: &[u32], told: &[u32]) -> Result<(), Broken> {
         let told: BTreeSet<String> = told
             .iter()
@@ -350,10 +357,10 @@ impl TaskWatch {
             .collect::<Result<_, _>>()?;
         let managers: Vec<&str> = task.bound(Role::Manager).map(|one| one.name.as_str()).collect();
         for no in lost {
-            law!(self.told_lost.insert(*no), "message {no} is told to be lost, twice");
+            law!(self.told_lost.insert(*no), "message {no} is reported lost twice");
             let noted = self.noted(*no)?;
             let is_lost = matches!(noted.stands, Stands::Dead | Stands::Expired);
-            law!(is_lost, "message {no} is {}, and told to be lost", noted.stands.word());
+            law!(is_lost, "message {no} is {}, but reported lost", noted.stands.word());
             let sender = match &noted.from {
                 Actor::Operator | Actor::Policy => Some("operator"),
                 Actor::Member(name) => {
@@ -362,21 +369,19 @@ impl TaskWatch {
                 Actor::Provost => None,
             };
             let of_report = noted.key.starts_with("undelivered-");
-            let managers = match managers.is_empty() || of_report {
-                true => vec!["operator"],
-                false => managers.clone(),
-            };
+            let managers =
+                if managers.is_empty() || of_report { vec!["operator"] } else { managers.clone() };
             let knows = |name: &str| {
                 name == noted.to || noted.buried_by.as_ref().is_some_and(|by| by.name() == name)
             };
             let mut wanted = sender.into_iter().chain(managers).filter(|name| !knows(name));
             let missing = wanted.find(|name| !told.contains(*name));
-            law!(missing.is_none(), "{missing:?} is not told that message {no} is lost");
+            law!(missing.is_none(), "{missing:?} is not notified that message {no} is lost");
         }
         Ok(())
     }
 
-    /// A task is done only if no instruction is open, or the operator let that pass.
+    /// A team is done only if no instruction is open, or the operator allowed it.
     fn nothing_is_unread(&self, task: &Task) -> Result<(), Broken> {
         let allowed = task.allowed.iter().any(|one| matches!(one, Blocker::InstructionOpen { .. }));
         let unread = self.open.iter().find(|no| {
@@ -384,11 +389,11 @@ impl TaskWatch {
             let instructs = matches!(noted.kind, Kind::Instruction | Kind::Continuation);
             instructs && !noted.hands_over && task.member(&noted.to).is_some()
         });
-        law!(unread.is_none() || allowed, "a task is done, and message {unread:?} is open");
+        law!(unread.is_none() || allowed, "a team is done, but message {unread:?} is open");
         Ok(())
     }
 
-    /// Whether something that somebody waits for may still happen.
+    /// Whether an awaited result may still happen.
     pub(crate) fn is_pending(&self, awaited: Awaited) -> bool {
         !self.over
             && match awaited {
@@ -399,12 +404,11 @@ impl TaskWatch {
 
     fn rotate(&mut self, from: &str, to: &str) -> Result<(), Broken> {
         for no in self.open_for(from) {
-            match self.noted(no)?.hands_over {
-                true => self.set(no, Stands::Cancelled)?,
-                false => {
-                    self.set(no, Stands::Waits)?;
-                    self.change(no, |noted| noted.to = to.to_owned());
-                }
+            if self.noted(no)?.hands_over {
+                self.set(no, Stands::Cancelled)?;
+            } else {
+                self.set(no, Stands::Waits)?;
+                self.change(no, |noted| noted.to = to.to_owned());
             }
         }
         Ok(())
@@ -427,22 +431,27 @@ impl TaskWatch {
 
     fn set(&mut self, no: u32, stands: Stands) -> Result<(), Broken> {
         let was = &self.noted(no)?.stands;
-        law!(*was != Stands::Acknowledged, "message {no} was handled, and is {}", stands.word());
-        match stands.is_open() {
-            true => drop(self.open.insert(no)),
-            false => drop(self.open.remove(&no)),
+        law!(
+            *was != Stands::Acknowledged,
+            "message {no} was handled, but becomes {}",
+            stands.word()
+        );
+        if stands.is_open() {
+            self.open.insert(no);
+        } else {
+            self.open.remove(&no);
         }
         self.change(no, |noted| noted.stands = stands);
         Ok(())
     }
 
-    /// An iteration begins when its continuation is accepted, each once, in order and within the bound.
+    /// An iteration starts when its continuation is accepted, each once, in order and within the limit.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is about loops")]
     fn of_loops(&mut self, task: &Task, event: &Event) -> Result<(), Broken> {
         match event {
             Event::LoopBegun(e) => {
                 let running = self.looped.as_ref().is_some_and(|round| !round.ended);
-                law!(!running, "a loop begins in a loop");
+                law!(!running, "a loop starts inside a loop");
                 let after = self.messages.keys().next_back().copied().unwrap_or(0);
                 let max = e.template.max;
                 self.looped = Some(Round { iteration: 1, max, after, ended: false });
@@ -450,30 +459,34 @@ impl TaskWatch {
             Event::LoopAdvanced(e) => {
                 let noted = self.noted(e.message)?;
                 let accepted = matches!(noted.stands, Stands::Accepted(_));
-                law!(accepted, "iteration {} begins with what nobody accepted", e.to);
+                law!(accepted, "iteration {} starts with an unaccepted continuation", e.to);
                 law!(
                     noted.iteration == Some(e.to),
-                    "message {} is of another iteration",
+                    "message {} belongs to another iteration",
                     e.message
                 );
-                law!(self.began.insert(e.message), "message {} begins a second one", e.message);
+                law!(
+                    self.began.insert(e.message),
+                    "message {} starts a second iteration",
+                    e.message
+                );
                 let missing = task.looped.as_ref().map(|looped| looped.missing());
                 let shown = missing.as_ref().is_some_and(Vec::is_empty);
-                law!(shown, "iteration {} begins, and {missing:?} is missing", e.to);
-                let round = self.looped.as_mut().ok_or("an iteration of no loop begins")?;
-                law!(!round.ended, "iteration {} begins after the end of its loop", e.to);
-                law!(e.message > round.after, "message {} is of a loop before", e.message);
+                law!(shown, "iteration {} starts, but {missing:?} is missing", e.to);
+                let round = self.looped.as_mut().ok_or("an iteration starts without a loop")?;
+                law!(!round.ended, "iteration {} starts after the end of its loop", e.to);
+                law!(e.message > round.after, "message {} belongs to an earlier loop", e.message);
                 law!(e.to == round.iteration + 1, "iteration {} follows {}", e.to, round.iteration);
                 law!(
                     e.to <= round.max,
-                    "iteration {} begins, and {} are the most",
+                    "iteration {} starts, but the limit is {}",
                     e.to,
                     round.max
                 );
                 round.iteration = e.to;
             }
             Event::LoopEnded(_) => {
-                let round = self.looped.as_mut().ok_or("a loop ends that never began")?;
+                let round = self.looped.as_mut().ok_or("a loop ends that never started")?;
                 round.ended = true;
             }
             _ => {}
@@ -481,14 +494,14 @@ impl TaskWatch {
         Ok(())
     }
 
-    /// What is told of a member is told to each of its managers, in one message each, and never again.
+    /// News of a member are sent to each of its managers, in one message each, exactly once.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else tells news")]
     fn of_news(&mut self, task: &Task, event: &Event) -> Result<(), Broken> {
         match event {
             Event::NewsTold(e) => self.tell(task, e),
             Event::MessageStored(_) | Event::NewsAdded(_) => Ok(()),
             _ => {
-                law!(self.news.is_empty(), "messages {:?} tell news of nobody", self.news);
+                law!(self.news.is_empty(), "news messages {:?} belong to no record", self.news);
                 Ok(())
             }
         }
@@ -497,17 +510,21 @@ impl TaskWatch {
     fn tell(&mut self, task: &Task, e: &NewsTold) -> Result<(), Broken> {
         let listed: BTreeSet<u32> = e.messages.iter().copied().collect();
         let fresh = std::mem::take(&mut self.news);
-        law!(listed == fresh, "news of {} are in {listed:?}, and {fresh:?} were told", e.member);
+        law!(
+            listed == fresh,
+            "the record of {} lists {listed:?}, but {fresh:?} were sent",
+            e.member
+        );
         let managers: Vec<&str> = task.bound(Role::Manager).map(|one| one.name.as_str()).collect();
         let mut told: Vec<&str> = listed.iter().map(|no| self.messages[no].to.as_str()).collect();
         told.sort_unstable();
         let mut wanted = managers;
-        // Without a manager the operator is it; rules see the work themselves.
+        // Without a manager the operator gets the news; policies observe the work themselves.
         if wanted.is_empty() && task.spec.policy.is_none() {
             wanted.push("operator");
         }
         wanted.sort_unstable();
-        law!(told == wanted, "news of {} were told to {told:?}, not to {wanted:?}", e.member);
+        law!(told == wanted, "news of {} were sent to {told:?}, not to {wanted:?}", e.member);
         let now = Told {
             turns_ended: e.turns_ended,
             attempts_sealed: e.attempts_sealed,
@@ -515,8 +532,8 @@ impl TaskWatch {
             processes_lost: e.processes_lost,
         };
         let before = self.told.insert(e.member.clone(), now).unwrap_or_default();
-        law!(now != before, "the same news of {} are told twice: {now:?}", e.member);
-        law!(has_all(now, before), "news of {} are taken back: {before:?}, {now:?}", e.member);
+        law!(now != before, "the same news of {} are sent twice: {now:?}", e.member);
+        law!(has_all(now, before), "news of {} are retracted: {before:?}, {now:?}", e.member);
         Ok(())
     }
 
@@ -524,10 +541,10 @@ impl TaskWatch {
     fn of_checks(&mut self, event: &Event) -> Result<(), Broken> {
         match event {
             Event::CheckWanted(e) => {
-                law!(self.checks.insert(e.check.no), "check {} is wanted twice", e.check.no);
+                law!(self.checks.insert(e.check.no), "check {} is requested twice", e.check.no);
             }
             Event::CheckDone(e) => {
-                law!(self.checks.remove(&e.no), "check {} is done, and was not wanted", e.no);
+                law!(self.checks.remove(&e.no), "check {} is done, but was not requested", e.no);
             }
             Event::FinishAsked(e) => self.audit = Some(e.no),
             Event::FinishRefused(_) => self.audit = None,
@@ -536,7 +553,7 @@ impl TaskWatch {
         Ok(())
     }
 
-    /// A task is done when nothing that must hold is open, and all that it is audited by has passed.
+    /// A team is done only when no criterion is open, and its audit has passed.
     fn of_the_end(&self, task: &Task, phase: &Phase) -> Result<(), Broken> {
         if !matches!(phase, Phase::Done { .. }) {
             return Ok(());
@@ -545,40 +562,44 @@ impl TaskWatch {
             .criteria
             .iter()
             .find(|one| matches!(one.state, CriterionState::Accepted | CriterionState::Proposed));
-        law!(open.is_none(), "a task is done, and open is {open:?}");
-        law!(!task.is_paused(), "a task is done while it is paused");
+        law!(open.is_none(), "a team is done, but {open:?} is open");
+        law!(!task.is_paused(), "a team is done while it is paused");
         for check in task.audited() {
             let receipts = task.audit.iter().flat_map(|audit| &audit.receipts);
             let mut of_it = receipts.filter(|receipt| receipt.command == check.command);
             let passed = of_it.any(|receipt| receipt.end == CheckEnd::Exit(0));
-            law!(passed, "a task is done, and `{}` did not pass", check.command);
+            law!(passed, "a team is done, but `{}` did not pass", check.command);
         }
         Ok(())
     }
 
-    /// Judges a task of which nothing more follows by itself at this moment.
+    /// Checks a team that cannot advance at this time.
     pub fn rest<'s>(
         &self,
         task: &Task,
         now: Moment,
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Result<(), Broken> {
-        law!(self.begins.is_none(), "a continuation was accepted, and nothing began");
-        law!(self.news.is_empty(), "messages {:?} tell news of nobody", self.news);
+        law!(self.begins.is_none(), "a continuation was accepted, but no iteration started");
+        law!(self.news.is_empty(), "news messages {:?} belong to no record", self.news);
         self.no_message_is_lost(task)?;
         if task.phase.is_over() {
-            law!(task.effects().is_empty(), "a task is over, and owes {:?}", task.effects());
+            law!(
+                task.effects().is_empty(),
+                "a team is over with pending effects {:?}",
+                task.effects()
+            );
             let open = self.open.first();
-            law!(open.is_none(), "a task is over, and message {open:?} is open");
+            law!(open.is_none(), "a team is over, but message {open:?} is open");
             return Ok(());
         }
         let untold = self.messages.iter().find(|(no, noted)| {
             let lost = matches!(noted.stands, Stands::Dead | Stands::Expired);
             lost && noted.kind != Kind::Probe && !self.told_lost.contains(no)
         });
-        law!(untold.is_none(), "nobody is told that a message is lost: {untold:?}");
+        law!(untold.is_none(), "a lost message was not reported: {untold:?}");
         let due = task.deadline().filter(|at| *at <= now.mono_ms);
-        law!(due.is_none(), "a due moment of a task changed nothing");
+        law!(due.is_none(), "a due deadline of a team changed nothing");
         let waiting = task.messages.iter().filter(|message| message.waits(now));
         let waiting: BTreeMap<&str, u32> =
             waiting.map(|message| (message.to.name(), message.no)).collect();
@@ -587,16 +608,17 @@ impl TaskWatch {
             let Some(session) = member.session.and_then(&look) else { continue };
             self.news_are_told(member, session)?;
             let name = member.name.as_str();
-            let stranded = waiting.get(name).filter(|_| !held.contains(name) && !task.is_paused());
+            let is_free = !held.contains(name) && !task.is_paused();
+            let stranded = if is_free { waiting.get(name) } else { None };
             law!(
                 stranded.is_none() || !takes_for_certain(session),
-                "message {stranded:?} waits for {name}, which could take it"
+                "message {stranded:?} waits, although {name} could take it"
             );
         }
         Ok(())
     }
 
-    /// Counts the instructions that were handled, but for those in which Provost told somebody its part.
+    /// Counts the handled instructions, without those in which Provost explains a member's role.
     pub(crate) fn given(&self) -> u64 {
         let handled = self.messages.values().filter(|noted| noted.stands == Stands::Acknowledged);
         let given = handled.filter(|noted| noted.kind == Kind::Instruction && !noted.hands_over);
@@ -607,12 +629,12 @@ impl TaskWatch {
         self.messages.get(&no)?.stands.lease().map(|lease| lease.consumer.as_str())
     }
 
-    /// Each message is somewhere: by its number, whatever it says.
+    /// Every message is accounted for by its number, whatever its text.
     fn no_message_is_lost(&self, task: &Task) -> Result<(), Broken> {
         for message in &task.messages {
             let noted = self.noted(message.no)?;
             let (word, is) = (message.standing.word(), noted.stands.word());
-            law!(word == is, "message {} is {word}, and what happened to it says {is}", message.no);
+            law!(word == is, "message {} is {word}, but its events say {is}", message.no);
             let to = message.to.name();
             law!(noted.to == to, "message {} is for {to}, not for {}", message.no, noted.to);
             let reason = match &message.standing {
@@ -625,17 +647,17 @@ impl TaskWatch {
                 | Standing::Expired => None,
             };
             let why = reason.is_none_or(|reason| !reason.is_empty());
-            law!(why, "message {} is {word} for no reason", message.no);
+            law!(why, "message {} is {word} without a reason", message.no);
         }
         let there: BTreeSet<u32> = task.messages.iter().map(|message| message.no).collect();
         let lost = self.open.difference(&there).next();
         law!(lost.is_none(), "message {lost:?} is lost");
-        law!(there.len() == task.messages.len(), "two messages have one number");
+        law!(there.len() == task.messages.len(), "two messages share a number");
         Ok(())
     }
 
-    /// All that there is to tell of a member was told; a turn may be told with the seal that follows it, and so may a
-    /// process that never ran, for as long as that seal is still to come.
+    /// All news of a member were sent. A turn, or a process that never ran, may be reported together with the seal
+    /// that follows it, as long as that seal is still to come.
     fn news_are_told(&self, member: &Member, session: &Session) -> Result<(), Broken> {
         if member.role == Role::Manager {
             return Ok(());
@@ -644,37 +666,37 @@ impl TaskWatch {
         let ended = session.attempts.iter().filter(|one| one.is_sealed() && !one.superseded);
         let (sealed, name) = (ended.count(), &member.name);
         let lost = session.launches.iter().filter(|launch| launch.was_lost()).count();
-        law!(told.attempts_sealed as usize == sealed, "{sealed} ends of {name}: told {told:?}");
+        law!(told.attempts_sealed as usize == sealed, "{sealed} outcomes of {name}: sent {told:?}");
         let asked = session.requests.len();
-        law!(told.requests as usize == asked, "{asked} requests of {name}: told {told:?}");
+        law!(told.requests as usize == asked, "{asked} requests of {name}: sent {told:?}");
         let failed = |launch: &Launch| matches!(launch.phase, LaunchPhase::Failed { .. });
         let settles = session.state().is_terminal()
             && !session.attempt().is_sealed()
             && session.deadline().is_some();
         let waits = settles && session.launches.iter().all(failed);
         let all_told = told.processes_lost as usize == lost || waits;
-        law!(all_told, "{lost} losses of {name}: told {told:?}");
+        law!(all_told, "{lost} lost processes of {name}: sent {told:?}");
         let alive = session.current_launch().is_some_and(Launch::may_live);
         let settles = session.state().is_terminal() && !session.attempt().is_sealed();
         let under_way = u32::from(alive);
         let turns = told.turns_ended <= session.turns
             && (settles || told.turns_ended + under_way >= session.turns);
-        law!(turns, "{} turns of {name}: told {told:?}", session.turns);
+        law!(turns, "{} turns of {name}: sent {told:?}", session.turns);
         Ok(())
     }
 }
 
-/// A task is done only if no worker is in the middle of something, or the operator let that pass.
+/// A team is done only if no worker is busy, or the operator allowed it.
 fn nobody_works<'s>(
     task: &Task,
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> Result<(), Broken> {
     let allowed = task.allowed.iter().any(|one| matches!(one, Blocker::MemberWorking { .. }));
     let sessions = task.bound(Role::Worker).filter_map(|worker| look(worker.session?));
-    // Of an agent that somebody else started it may not be seen.
+    // The state of an external agent may be unknown.
     let mut working = sessions.filter(|session| session.spec.adopted.is_none());
     let working = working.find(|session| session.state() == State::Working);
-    law!(working.is_none() || allowed, "a task is done, and a worker works");
+    law!(working.is_none() || allowed, "a team is done, but a worker is busy");
     Ok(())
 }
 
@@ -685,8 +707,8 @@ fn has_all(now: Told, before: Told) -> bool {
         && now.processes_lost >= before.processes_lost
 }
 
-/// What Provost gave to a session counts as taken when a turn began after that, or the agent said how the work stands; or
-/// where it tells of no turns, or was in the middle of one.
+/// A message delivered to a session counts as read when a turn started after it or the agent reported its status.
+/// It also counts where the agent reports no turns, or was in the middle of one.
 fn was_begun_with<'s>(
     e: &MessageAccepted,
     look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -697,16 +719,20 @@ fn was_begun_with<'s>(
     let attempt = sent.and_then(|sent| session.attempts.iter().find(|one| one.no == sent.attempt));
     let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
     let turned = session.turns > *turns || session.turns == 0;
-    // Also if nothing was heard in it for long.
+    // This holds even after a long silence.
     let within = session.current_launch().is_some_and(|one| {
         one.may_live() && one.activity() != Activity::Idle && !one.stream.expected
     });
-    law!(turned || says || within, "message {} is taken by a process that began no turn", e.no);
+    law!(
+        turned || says || within,
+        "message {} is accepted by a process that started no turn",
+        e.no
+    );
     Ok(())
 }
 
-/// Says whether a session has ended and can be gone on with, which is a case in which nobody can doubt that it takes
-/// what is said to it. One that a person stopped is that person's to go on with.
+/// Whether a session has ended and can be resumed, and therefore certainly accepts messages. A session that a user
+/// stopped is left for that user to resume.
 fn takes_for_certain(session: &Session) -> bool {
     session.spec.adopted.is_none()
         && session.spec.agent.driver.has_protocol()

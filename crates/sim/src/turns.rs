@@ -1,4 +1,4 @@
-//! The law over all sessions of one account: they go on one after the other.
+//! The law over all sessions of one account: they resume one after the other.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use provost_core::{
 
 use crate::laws::Broken;
 
-/// When a session of each account went on last after a limit, over all sessions and crashes.
+/// The last time a session of each account resumed after a usage limit, across sessions and crashes.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(BTreeMap<String, u64>);
 
 impl Turns {
-    /// Judges one event of any session: never do two of one account go on within the spacing.
+    /// Checks one event of any session: two sessions of one account never resume within the spacing.
     pub(crate) fn event(
         &mut self,
         before: &Session,
@@ -27,11 +27,10 @@ impl Turns {
         };
         let spacing = before.spec.bounds.limit_spacing_ms;
         let last = self.0.insert(account.clone(), at.mono_ms);
-        match last.is_none_or(|last| at.mono_ms >= last + spacing) {
-            true => Ok(()),
-            false => {
-                Err(format!("two sessions of one account went on at {last:?} and {}", at.mono_ms))
-            }
+        if last.is_none_or(|last| at.mono_ms >= last + spacing) {
+            Ok(())
+        } else {
+            Err(format!("two sessions of one account resumed at {last:?} and {}", at.mono_ms))
         }
     }
 }

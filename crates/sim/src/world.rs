@@ -1,4 +1,4 @@
-//! The outside world: holders, agents, trees, checks and hooks. It keeps its truth while engines crash.
+//! The outside world: holders, agents, trees, checks and hooks. It keeps its state while engines crash.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,16 +21,16 @@ use crate::{
     script::{self, Act, Temper},
 };
 
-/// An agent says no more than this in one launch, so that every story ends.
+/// Maximum number of output lines of an agent in one launch, so that every scenario ends.
 const MAX_LINES: usize = 200;
 
 /// How long a disk stays full.
 const FULL_MS: u64 = 2_000;
 
-/// Grandchildren do no more than this after their parent ended.
+/// Maximum number of actions of grandchildren after their parent exited.
 const MAX_AFTERLIFE: usize = 3;
 
-/// What a holder wrote down, in order. The place after an entry is its index and one.
+/// An entry of a holder's journal. The position after an entry is its index plus one.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Out(Signal),
@@ -38,7 +38,7 @@ pub(crate) enum Entry {
     Closed,
 }
 
-/// Whether the holder itself is there to be asked.
+/// Whether the holder itself can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HolderLife {
     Here,
@@ -46,7 +46,7 @@ pub(crate) enum HolderLife {
     OtherBoot,
 }
 
-/// What keeps a living holder from telling what becomes of its launch.
+/// The reason why a living holder cannot report on its launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lapse {
     /// It was stopped: it neither reads nor answers.
@@ -55,29 +55,29 @@ pub(crate) enum Lapse {
     Vanished,
 }
 
-/// One launch as it really is.
+/// The actual state of one launch.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) launch: LaunchId,
     pub(crate) life: HolderLife,
     pub(crate) lapse: Option<Lapse>,
     pub(crate) journal: Vec<Entry>,
-    /// What its own record and its screen said, in order. The place after each is its index and one.
+    /// Entries of its transcript and its screen, in order. The position after each is its index plus one.
     pub(crate) shown: Vec<Shown>,
     pub(crate) suspended: bool,
-    /// Whether it is on a screen.
+    /// Whether it runs in a terminal.
     on_screen: bool,
     obedient: bool,
     pub(crate) heard_ms: u64,
     pub(crate) exit: Option<(End, EndedBy)>,
     pub(crate) gone: bool,
     pub(crate) at_limit: bool,
-    /// The disk takes no more before this moment.
+    /// The disk is full until this time.
     pub(crate) full_until: Option<u64>,
     pub(crate) inputs: BTreeSet<String>,
     pub(crate) temper: Temper,
     pub(crate) report: Option<Testimony>,
-    /// It has reported, and waits until that was recorded.
+    /// It has reported, and waits until the report is recorded.
     pub(crate) reporting: bool,
     part: Option<Part>,
     acts: VecDeque<Act>,
@@ -85,7 +85,7 @@ pub(crate) struct Holder {
     closed: bool,
 }
 
-/// Something that ran once under its key.
+/// A command that ran once under its idempotency key.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) what: String,
@@ -93,22 +93,22 @@ pub(crate) struct Ran {
     pub(crate) uncertain: bool,
 }
 
-/// A session's place of work.
+/// A session's worktree.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) driver: Driver,
-    /// Whether its agent is somebody else's.
+    /// Whether its agent is external.
     adopted: bool,
-    /// What its session is there for in a run, if it is of one.
+    /// The role of its session in a run, if it belongs to one.
     part: Option<Part>,
-    /// What its session does is drawn by this name in a story that has no certain numbers.
+    /// The name under which random numbers are drawn in a scenario without stable session numbers.
     who: u64,
     /// The task that is worked on in it.
     task: Option<String>,
     pub(crate) base: String,
     tree: String,
     edits: u64,
-    /// When the tree was last looked at, and when a check last ended: in steps of the world.
+    /// When the tree was last snapshotted, and when a check last ended, in steps of the world.
     pub(crate) looked: Option<(u64, String)>,
     pub(crate) checked: Option<(u64, String)>,
 }
@@ -121,14 +121,14 @@ pub(crate) struct World {
     pub(crate) now_ms: u64,
     pub(crate) boot: u32,
     pub(crate) holders: BTreeMap<LaunchId, Holder>,
-    /// Launches that were called off before they began: they must never begin.
+    /// Launches that were cancelled before they started: they must never start.
     pub(crate) barred: BTreeSet<LaunchId>,
     pub(crate) ran: BTreeMap<(SessionId, String), Ran>,
     pub(crate) places: BTreeMap<SessionId, Place>,
     pub(crate) repo: Repo,
-    /// Nothing new can be begun before this moment, for lack of room.
+    /// Nothing new can be started before this time, for lack of disk space.
     pub(crate) short_until: u64,
-    /// Every agent starts, does what it is told in one turn, and says so.
+    /// Every agent starts, follows its instructions in one turn, and reports success.
     pub(crate) obedient: bool,
     steps: u64,
 }
@@ -173,14 +173,14 @@ impl World {
         self.places.insert(session, place);
     }
 
-    /// Somebody is given another task, in the same place.
+    /// Gives the session another task in the same worktree.
     pub(crate) fn assign(&mut self, session: SessionId, assignment: &Assignment) {
         let place = self.place(session);
         place.task = Some(assignment.task.to_string());
         place.who = named(&["work", assignment.task.as_str()]);
     }
 
-    /// Brings a place to a tree, if that has what stands there.
+    /// Moves a worktree to a tree, if that tree contains the present one.
     pub(crate) fn bring(
         &mut self,
         session: SessionId,
@@ -189,23 +189,24 @@ impl World {
         let Some(to) = to else { return Ok(()) };
         let stands = self.place(session).tree.clone();
         if !self.repo.includes(&to.tree.0, &stands) {
-            return Err("it stands on work that is not there".to_owned());
+            return Err("it is based on unknown work".to_owned());
         }
         let place = self.place(session);
         (place.tree, place.base) = (to.tree.0.clone(), to.tree.0.clone());
         Ok(())
     }
 
-    /// Gives what chance is drawn by for a session. Where several work at once their numbers hang on who is
-    /// faster, so that a certain story goes by what they are there for.
+    /// Returns the name under which random numbers are drawn for a session. With concurrent sessions their numbers
+    /// depend on timing, so a deterministic scenario uses their purpose instead.
     pub(crate) fn draws(&self, session: SessionId) -> u64 {
-        match self.is_certain_plan() {
-            true => self.places.get(&session).map_or(0, |place| place.who),
-            false => session_no(session),
+        if self.is_certain_plan() {
+            self.places.get(&session).map_or(0, |place| place.who)
+        } else {
+            session_no(session)
         }
     }
 
-    /// Says whether nothing may happen whose effect on others hangs on who is faster.
+    /// Whether the scenario must avoid everything whose outcome depends on timing.
     pub(crate) fn is_certain_plan(&self) -> bool {
         self.faults.calm && graph::has_plan(self.seed)
     }
@@ -231,7 +232,7 @@ impl World {
             let (seed, faults) = (self.seed, &self.faults);
             let acts = match part {
                 None => script::opening(seed, no, launch_no, driver, faults),
-                Some(part) => goal::opening(seed, (no, launch_no), (driver, part), faults),
+                Some(part) => goal::opening(seed, no, launch_no, driver, part, faults),
             };
             let mut holder = Holder::new(launch, temper, acts, self.now_ms);
             (holder.part, holder.on_screen) = (part, driver.has_terminal());
@@ -241,15 +242,15 @@ impl World {
         Ok(Identity { pid: launch.no as i32, start_time: 1, boot_id: format!("b{}", self.boot) })
     }
 
-    /// Says whether the agent of a launch is somebody else's.
+    /// Whether the agent of a launch is external.
     pub(crate) fn is_adopted(&self, launch: LaunchId) -> bool {
         self.places.get(&launch.session).is_some_and(|place| place.adopted)
     }
 
-    /// Writes to an agent's input, once per key. `false` if nobody is there to take it.
+    /// Writes to an agent's input, once per key. Returns `false` if the agent is not listening.
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str, text: &str) -> bool {
         let (seed, faults, draws) = (self.seed, self.faults, self.draws_of(launch));
-        // Of a certain story with a plan only these are told in a certain order.
+        // In a deterministic scenario with a plan, only these messages arrive in a fixed order.
         let certain = ["faults", "land", "answer"].iter().any(|word| key.starts_with(word));
         let heard = if self.is_certain_plan() && !certain { "" } else { key };
         let Some(holder) = self.holders.get_mut(&launch) else { return false };
@@ -259,7 +260,7 @@ impl World {
         if holder.inputs.insert(key.to_owned()) {
             holder.journal.push(Entry::In(key.to_owned()));
             if !holder.temper.deaf {
-                holder.hear(seed, draws, (heard, text), &faults);
+                holder.hear(seed, draws, heard, text, &faults);
             }
         }
         true
@@ -272,7 +273,7 @@ impl World {
             return;
         }
         if holder.lapse.is_some() {
-            // Whoever does not answer is ended, at last, without being asked.
+            // A holder that does not answer is killed directly in the last step.
             if step == StopStep::Kill {
                 self.end_by_force(launch);
             }
@@ -286,7 +287,7 @@ impl World {
         }
     }
 
-    /// Runs something under its key: the first time it really runs, later the record is taken.
+    /// Runs a command under its key. Later calls with the same key return the record of the first.
     pub(crate) fn run(
         &mut self,
         session: SessionId,
@@ -300,21 +301,22 @@ impl World {
             done_ms,
             uncertain: false,
         });
-        match ran.what == what {
-            true => Ok(ran),
-            false => Err(format!("the key {key} was used for `{}` and for `{what}`", ran.what)),
+        if ran.what == what {
+            Ok(ran)
+        } else {
+            Err(format!("the key {key} was used for `{}` and for `{what}`", ran.what))
         }
     }
 
     pub(crate) fn look(&mut self, session: SessionId) -> Snapshot {
         self.steps += 1;
         let steps = self.steps;
-        let place = self.places.get_mut(&session).expect("every session has a place");
+        let place = self.places.get_mut(&session).expect("every session has a worktree");
         place.looked = Some((steps, place.tree.clone()));
         snapshot(&place.tree)
     }
 
-    /// Gives what stands in a session's place of work, or in the checkout, without anybody looking at it.
+    /// Returns the tree of a session's worktree, or of the checkout, without counting as a snapshot.
     pub(crate) fn tree_of(&self, session: Option<SessionId>) -> String {
         let place = session.and_then(|session| self.places.get(&session));
         place.map_or_else(|| "good-0".to_owned(), |place| place.tree.clone())
@@ -323,11 +325,11 @@ impl World {
     pub(crate) fn check_ended(&mut self, session: SessionId, tree: &str) {
         self.steps += 1;
         let steps = self.steps;
-        let place = self.places.get_mut(&session).expect("every session has a place");
+        let place = self.places.get_mut(&session).expect("every session has a worktree");
         place.checked = Some((steps, tree.to_owned()));
     }
 
-    /// The agents that can do something now.
+    /// Returns the agents that can act now.
     pub(crate) fn ready(&self) -> Vec<LaunchId> {
         let ready = self.holders.values().filter(|holder| holder.can_act(self.now_ms));
         ready.map(|holder| holder.launch).collect()
@@ -337,13 +339,13 @@ impl World {
         self.holders.get(&launch).is_some_and(|holder| holder.can_act(self.now_ms))
     }
 
-    /// The moment at which an agent that sleeps now wakes up.
+    /// Returns the time at which a sleeping agent wakes up next.
     pub(crate) fn next_wake(&self) -> Option<u64> {
         let asleep = self.holders.values().filter(|holder| holder.can_act(u64::MAX));
         asleep.map(|holder| holder.wake_ms).filter(|wake| *wake > self.now_ms).min()
     }
 
-    /// Lets an agent do its next thing.
+    /// Lets an agent carry out its next action.
     pub(crate) fn act(&mut self, launch: LaunchId) {
         let now = self.now_ms;
         let Some(holder) = self.holders.get_mut(&launch) else { return };
@@ -364,7 +366,7 @@ impl World {
             Act::Suspend(suspended) => holder.suspended = suspended,
             Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
             Act::CloseStream => holder.close(),
-            // Half of the floods meet the end of the disk before that of the limit.
+            // Half of the floods hit the full disk before the output limit.
             Act::Flood if holder.journal.len() % 2 == 0 => holder.at_limit = true,
             Act::Flood => {
                 (holder.full_until, holder.wake_ms) = (Some(now + FULL_MS), now + FULL_MS);
@@ -373,7 +375,7 @@ impl World {
         }
     }
 
-    /// The holder is killed; whoever looks ends the survivors and never learns the code.
+    /// Kills the holder. The follower then kills the survivors and never learns the exit code.
     pub(crate) fn kill_holder(&mut self, launch: LaunchId) {
         if let Some(holder) = self.holders.get_mut(&launch).filter(|holder| !holder.gone) {
             holder.life = HolderLife::Died;
@@ -381,17 +383,19 @@ impl World {
         }
     }
 
-    /// The holder is stopped, or the directory of its launch is removed.
+    /// Stops the holder, or removes the directory of its launch.
     pub(crate) fn lapse(&mut self, launch: LaunchId, lapse: Lapse) {
         let living = |holder: &&mut Holder| holder.life == HolderLife::Here && !holder.gone;
-        // Whom somebody else started has no holder.
-        let held = !self.is_adopted(launch);
-        if let Some(holder) = self.holders.get_mut(&launch).filter(living).filter(|_| held) {
+        // An external agent has no holder.
+        if self.is_adopted(launch) {
+            return;
+        }
+        if let Some(holder) = self.holders.get_mut(&launch).filter(living) {
             holder.lapse = Some(lapse);
         }
     }
 
-    /// Ends a launch that cannot be asked, and says whether nothing of it is left.
+    /// Kills a launch that cannot be reached, and returns whether nothing of it remains.
     pub(crate) fn end_by_force(&mut self, launch: LaunchId) -> bool {
         let Some(holder) = self.holders.get_mut(&launch) else { return true };
         if holder.can_be_ended() && holder.life == HolderLife::Here {
@@ -401,8 +405,8 @@ impl World {
         holder.life != HolderLife::Here
     }
 
-    /// Says whether a launch is ended by whoever follows it: it has vanished, or its leader ended and its
-    /// holder does not say that the rest is gone.
+    /// Whether the follower must kill a launch: its directory has vanished, or its leader exited and its stopped
+    /// holder does not report the end of the process tree.
     pub(crate) fn is_to_be_ended(&self, launch: LaunchId) -> bool {
         self.holders.get(&launch).is_some_and(|holder| {
             let lapsed = match holder.lapse {
@@ -414,14 +418,14 @@ impl World {
         })
     }
 
-    /// Says whether a launch can neither be spoken with nor ended.
+    /// Whether a launch can be neither reached nor killed.
     pub(crate) fn is_stuck(&self, launch: LaunchId) -> bool {
         self.holders.get(&launch).is_some_and(|holder| {
             holder.lapse.is_some() && holder.life == HolderLife::Here && !holder.can_be_ended()
         })
     }
 
-    /// The machine loses power: every process ends, and a journal may lose its end.
+    /// Loses power: every process ends, and a journal may lose its tail.
     pub(crate) fn reboot(&mut self, rng: &mut Rng) {
         self.boot += 1;
         for holder in self.holders.values_mut().filter(|holder| !holder.gone) {
@@ -440,7 +444,8 @@ impl World {
         let place = self.place(session);
         place.edits += 1;
         let no = session_no(session);
-        // The places of one run begin from each other's trees, which must not be told apart by their edits only.
+        // Worktrees of one run start from each other's trees, so the number of edits alone would not distinguish
+        // them.
         let whose = place.part.map_or(String::new(), |_| format!("-{no}"));
         let tree = format!("{}-{}{whose}", if good { "good" } else { "bad" }, place.edits);
         let from = std::mem::replace(&mut place.tree, tree.clone());
@@ -449,7 +454,7 @@ impl World {
     }
 
     fn place(&mut self, session: SessionId) -> &mut Place {
-        self.places.get_mut(&session).expect("every session has a place")
+        self.places.get_mut(&session).expect("every session has a worktree")
     }
 }
 
@@ -484,18 +489,18 @@ impl Holder {
         self.life == HolderLife::Here && self.exit.is_none()
     }
 
-    /// Says whether it can be written to.
+    /// Whether its input can be written.
     pub(crate) fn is_listening(&self) -> bool {
         self.is_running() && self.lapse.is_none()
     }
 
-    /// Says whether whoever follows it can bring it to an end: what is left of a tree whose leader ended is
-    /// told as it is found.
+    /// Whether its follower can end it. Leftovers of a tree whose leader exited are reported as found.
     fn can_be_ended(&self) -> bool {
         self.temper.can_be_killed || self.exit.is_some()
     }
 
-    /// An agent without anything to do listens, unless it has ended: then its tree goes.
+    /// Whether the agent can act. An agent without pending actions listens, unless it has exited; then its tree
+    /// goes.
     fn can_act(&self, now: u64) -> bool {
         let something = match self.acts.front() {
             Some(Act::AwaitAnswer) => false,
@@ -514,7 +519,7 @@ impl Holder {
         }
     }
 
-    /// Only what it records says that it moves.
+    /// Shows an entry. Only transcript entries count as activity.
     fn show(&mut self, shown: Shown, now: u64) {
         if self.shown.len() < MAX_LINES {
             if matches!(shown, Shown::Recorded(..)) {
@@ -535,7 +540,7 @@ impl Holder {
         self.gone = true;
     }
 
-    fn hear(&mut self, seed: u64, draws: (u64, u32), (key, text): (&str, &str), faults: &Faults) {
+    fn hear(&mut self, seed: u64, draws: (u64, u32), key: &str, text: &str, faults: &Faults) {
         if key.starts_with("answer-") {
             let waits = self.acts.iter().position(|act| *act == Act::AwaitAnswer);
             if let Some(at) = waits {
@@ -547,12 +552,12 @@ impl Holder {
             return self.acts.extend(script::obedience());
         }
         if self.on_screen {
-            return self.acts.extend(screen::reaction(seed, draws, (key, text), faults));
+            return self.acts.extend(screen::reaction(seed, draws.0, draws.1, key, text, faults));
         }
         if self.journal.len() < MAX_LINES {
             self.acts.extend(match self.part {
                 None => script::reaction(seed, draws.0, draws.1, key, faults),
-                Some(part) => goal::reaction(seed, draws, key, part, faults),
+                Some(part) => goal::reaction(seed, draws.0, draws.1, key, part, faults),
             });
         }
     }
@@ -572,7 +577,7 @@ impl Holder {
         }));
     }
 
-    /// What is left to do is done by grandchildren, who neither wait nor end anything.
+    /// Exits. The remaining actions belong to grandchildren, which neither wait nor exit.
     fn end_by_itself(&mut self, end: End) {
         self.exit = Some((end, EndedBy::Itself));
         self.acts.retain(|act| match act {

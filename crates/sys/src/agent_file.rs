@@ -1,7 +1,9 @@
-//! Opens files that an agent can write: follows no link, never blocks, reads at most a stated number of bytes.
+//! Opens files that an agent can write: follows no link, never blocks, reads at most a given number
+//! of bytes.
 //!
-//! An agent can exchange a file for a link, a FIFO or a device between two looks at its name. So nothing is decided by
-//! a name: a file is opened once, judged by its descriptor, and read through that.
+//! An agent can replace a file by a link, a FIFO or a device between two lookups of its name. So
+//! nothing is decided by name: a file is opened once, checked through its descriptor, and read
+//! through it.
 
 use std::{
     fs::File,
@@ -25,7 +27,7 @@ pub enum Error {
     NotRegular(PathBuf),
     #[error("{} is longer than {limit} bytes", path.display())]
     TooLong { path: PathBuf, limit: u64 },
-    #[error("{} leads out of its directory, or through a link", .0.display())]
+    #[error("{} is outside its directory, or behind a link", .0.display())]
     Outside(PathBuf),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
@@ -47,23 +49,24 @@ const READ_LINKED: OFlags =
 
 const READ: OFlags = READ_LINKED.union(OFlags::NOFOLLOW);
 
-/// Opens a regular file for reading. A link in its place is refused; links on the way to it are followed.
+/// Opens a regular file for reading. A link as the last component is refused; links above it are
+/// followed.
 pub fn open(path: &Path) -> Result<File, Error> {
     regular(openat(CWD, path, READ, Mode::empty()), path)
 }
 
-/// Opens a regular file for reading as [`open`] does, and follows a link in its place: for files that users link, such as
-/// their settings. What is read is as public as the link can make it, so it must not be shown to an agent.
+/// Like [`open`], but follows a link as the last component: for files that users link, such as
+/// their settings. The link can point to any file, so its content must not be shown to an agent.
 pub fn open_linked(path: &Path) -> Result<File, Error> {
     regular(openat(CWD, path, READ_LINKED, Mode::empty()), path)
 }
 
-/// Reads a regular file of at most `limit` bytes, following a link in its place: see [`open_linked`].
+/// Reads a regular file of at most `limit` bytes, following a link: see [`open_linked`].
 pub fn read_linked(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     read_opened(open_linked(path)?, path, limit)
 }
 
-/// Reads the first `limit` bytes of a regular file, following a link in its place: see [`open_linked`].
+/// Reads the first `limit` bytes of a regular file, following a link: see [`open_linked`].
 pub fn read_start(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut start = open_linked(path)?.take(limit);
@@ -95,7 +98,8 @@ fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// A directory below which an agent can write. Paths in it are resolved without links and never leave it.
+/// A directory below which an agent can write. Paths in it are resolved without links and never
+/// leave it.
 #[derive(Debug)]
 pub struct Root {
     fd: OwnedFd,
@@ -116,7 +120,7 @@ impl Root {
         regular(openat(parent, name, READ, Mode::empty()), &self.path.join(below))
     }
 
-    /// Whether there is anything of this name, a dangling link too.
+    /// Whether this name exists, even as a dangling link.
     pub fn has(&self, below: &Path) -> Result<bool, Error> {
         let (parent, name) = match self.parent(below) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -131,7 +135,7 @@ impl Root {
         }
     }
 
-    /// Makes a new file below the directory, and the directories on the way to it.
+    /// Creates a new file below the directory, and the directories above it.
     pub fn create_file(&self, below: &Path, mode: Mode) -> Result<File, Error> {
         let full = self.path.join(below);
         let names = names(below).ok_or_else(|| Error::Outside(full.clone()))?;
@@ -150,7 +154,7 @@ impl Root {
         made.map(File::from).map_err(|why| failed(&full, why.into()))
     }
 
-    /// Removes a name below the directory: a link itself, never what it leads to. A directory is refused.
+    /// Removes a name below the directory: a link itself, never its target. A directory is refused.
     pub fn remove_file(&self, below: &Path) -> Result<(), Error> {
         let (parent, name) = self.parent(below)?;
         unlinkat(parent, name, AtFlags::empty())
@@ -164,14 +168,14 @@ impl Root {
         Ok((self.directory(&on_the_way.iter().collect::<PathBuf>())?, name))
     }
 
-    /// Opens a directory below this one, through no link.
+    /// Opens a directory below this one, without following links.
     fn directory(&self, below: &Path) -> Result<OwnedFd, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let opened = match openat2(&self.fd, below, flags, Mode::empty(), resolve) {
-            // Kernels before 5.6 and some container runtimes do not have it.
+            // Kernels before 5.6 and some container runtimes do not support it.
             Err(Errno::NOSYS | Errno::PERM) => step_by_step(self.fd.as_fd(), below, flags),
             opened => opened,
         };
@@ -182,7 +186,7 @@ impl Root {
     }
 }
 
-/// Opens a directory one name at a time, so that no link is followed.
+/// Opens a directory component by component, so that no link is followed.
 fn step_by_step(
     from: std::os::fd::BorrowedFd<'_>,
     below: &Path,
@@ -195,7 +199,7 @@ fn step_by_step(
     Ok(at)
 }
 
-/// The names of a relative path that goes down only.
+/// The components of a relative path that only descends.
 fn names(below: &Path) -> Option<Vec<&std::ffi::OsStr>> {
     let parts = below.components().filter(|part| *part != Component::CurDir);
     parts
@@ -211,7 +215,7 @@ fn names(below: &Path) -> Option<Vec<&std::ffi::OsStr>> {
 
 fn regular(opened: Result<OwnedFd, Errno>, path: &Path) -> Result<File, Error> {
     let fd = match opened {
-        // A link, a socket, or a FIFO or device that nobody serves.
+        // A link, a socket, or a FIFO or device without a peer.
         Err(Errno::LOOP | Errno::NXIO) => return Err(Error::NotRegular(path.to_owned())),
         opened => opened.map_err(|why| failed(path, why.into()))?,
     };

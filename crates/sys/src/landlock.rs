@@ -1,14 +1,15 @@
-//! Whether the kernel has Landlock, by which a process limits itself.
+//! Whether the kernel has Landlock, which lets a process restrict itself.
 
 use std::io;
 
-/// The flag that asks for the version instead of a new set of rules.
+/// The flag that requests the version instead of a new rule set.
 const VERSION: libc::c_uint = 1;
 
-/// The version of Landlock that the kernel enforces. None if it has none, or it is switched off.
+/// The version of Landlock that the kernel enforces. None if it is missing or disabled.
 pub fn abi() -> io::Result<Option<u32>> {
     #[expect(unsafe_code, reason = "rustix has no call for Landlock")]
-    // SAFETY: with this flag the kernel reads no memory: the pointer has to be null and the size zero.
+    // SAFETY: with this flag the kernel reads no memory: the pointer must be null and the size
+    // zero.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION)
     };

@@ -1,4 +1,5 @@
-//! Operating-system code that decides about trust: who a peer is, and how a file that an agent can write is opened.
+//! Security-relevant operating-system code: identifying peers, and opening files that an agent can
+//! write.
 
 pub mod agent_file;
 pub mod landlock;

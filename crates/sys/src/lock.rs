@@ -1,18 +1,19 @@
-//! Which process holds a lock on a file, as the kernel says.
+//! Finds the process that holds a lock on a file, according to the kernel.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The list of all locks on files. Any user may read it, also about processes whose descriptors are hidden.
+/// The list of all file locks. Any user may read it, even for processes whose descriptors are
+/// hidden.
 const LOCKS: &str = "/proc/locks";
 
-/// So many bytes of a lock file are read for the pid in it.
+/// The number of bytes of a lock file that are searched for its pid.
 const MAX_NAME: u64 = 32;
 
-/// How often the list is read before it counts that a file has no owner. The kernel gives it out page by page, and a lock
-/// that ends between two pages can hide another one.
+/// How often the list is read before a file counts as unlocked. The kernel returns it page by page,
+/// and a lock that ends between two pages can hide another one.
 const READS: usize = 8;
 
 /// An exclusive `flock`.
@@ -22,11 +23,12 @@ struct Lock {
     inode: u64,
 }
 
-/// The processes that hold an exclusive `flock` on the file at this path. No file has no owner.
+/// The processes that hold an exclusive `flock` on the file at this path. A missing file has no
+/// owner.
 ///
-/// Files are compared by their number alone, since some file systems (btrfs) show one device to `stat` and another to
-/// the list of locks. Others (overlayfs) may show another number too: then the process counts that the file itself
-/// names, if it holds any such lock.
+/// Files are compared by inode number alone, because some file systems (btrfs) show one device to
+/// `stat` and another in the list of locks. Others (overlayfs) may show a different inode number
+/// too. Then the process named in the file counts, if it holds any such lock.
 pub fn owners_of(path: &Path) -> io::Result<Vec<u32>> {
     let file = match fs::metadata(path) {
         Err(error) if is_absent(&error) => return Ok(Vec::new()),
@@ -58,14 +60,15 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The process that the file names in its first line.
+/// The process named in the file's first line.
 fn named(path: &Path) -> io::Result<Option<u32>> {
     let mut text = String::new();
     File::open(path)?.take(MAX_NAME).read_to_string(&mut text)?;
     Ok(text.lines().next().and_then(|line| line.trim().parse().ok()))
 }
 
-/// Reads a line such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. Lines that begin with an arrow wait.
+/// Parses a line such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. Lines with an arrow are
+/// waiting for a lock.
 fn parse(line: &str) -> Option<Lock> {
     let mut words = line.split_ascii_whitespace().skip(1);
     if [words.next()?, words.next()?, words.next()?] != ["FLOCK", "ADVISORY", "WRITE"] {

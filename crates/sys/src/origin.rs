@@ -1,11 +1,15 @@
-//! Where a process comes from, and so what it may do: the one judgement for the peers of every socket.
+//! Determines where a process comes from, and so its privileges: the only such decision for the
+//! peers of all sockets.
 //!
-//! Whatever runs below a holder or the daemon is known by its ancestors, and by a mark in its environment. Both can be
-//! forged, which only removes rights. What is neither is the operator.
+//! Everything that runs below a holder or the daemon is identified by its ancestors, and by a mark
+//! in its environment. Both can be forged, but forging them only removes privileges. A process with
+//! neither is the operator.
 //!
-//! A holder is a child subreaper: nothing leaves it while it lives. When it is killed, what it ran falls to the daemon,
-//! which is a subreaper too, or to one of the daemon's ancestors. So a process may be of a launch that lost its holder
-//! ([`register`](crate::register)) if nothing in its ancestry shows that it is not: see `Lost::may_include`.
+//! A holder is a child subreaper: no descendant leaves it while it lives. When it is killed, its
+//! processes are adopted by the daemon, which is a subreaper too, or by one of the daemon's
+//! ancestors. So a process may belong to a launch that lost its holder
+//! ([`register`](crate::register)) if nothing in its ancestry shows otherwise: see
+//! `Lost::may_include`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,17 +24,17 @@ use crate::peer::{self, Peer, Pinning};
 use crate::process::{self, Identity, ProcStat};
 use crate::register::{Launched, Register};
 
-/// The variable that marks every process that Provost starts for others; its value is the key of the launch, or
-/// [`HELPER`].
+/// The variable that marks every process that Provost starts on behalf of others. Its value is the
+/// key of the launch, or [`HELPER`].
 pub const MARK: &str = "PROVOST_LAUNCH";
 
-/// The mark of what runs without a holder, such as git. It is not a launch of any home.
+/// The mark of processes that run without a holder, such as git. It belongs to no launch.
 pub const HELPER: &str = "helper";
 
-/// What of a home decides where a process comes from.
+/// The properties of a home that determine where a process comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boundary {
-    /// The directories that have the directories of holders in them.
+    /// The directories that contain the holders' directories.
     pub held: Vec<PathBuf>,
     /// The file that the home's daemon has locked.
     pub lock: PathBuf,
@@ -40,41 +44,42 @@ pub struct Boundary {
     pub pinning: Pinning,
 }
 
-/// Where a process comes from.
+/// The origin of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The home's daemon: it holds the lock, and is below no holder.
+    /// The home's daemon: it holds the lock, and does not descend from a holder.
     Daemon,
-    /// Below this holder of the home, which is its command line.
+    /// Descends from this holder of the home, identified by its command line.
     Held {
         dir: PathBuf,
         holder: Identity,
-        /// The directory of the outermost such holder. A process can claim another `dir` by its command line, but not
-        /// hide the holder that it runs below.
+        /// The directory of the outermost such holder. A process can claim another `dir` by its
+        /// command line, but cannot hide the holder above it.
         outermost: PathBuf,
     },
-    /// Marked by a launch of the home, and not below its holder.
+    /// Marked by a launch of the home, but not below its holder.
     Marked { key: String },
-    /// Below the daemon or marked as its helper, with no holder between.
+    /// Below the daemon or marked as its helper, with no holder in between.
     Helper,
-    /// It may be of this launch, whose holder was killed.
+    /// It may belong to this launch, whose holder was killed.
     Unproven { key: String },
     /// None of these: a process of the user.
     Operator,
 }
 
-/// Whose share of a limited resource a process uses.
+/// The account that a process's use of a limited resource is charged to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Account {
     Operator,
     /// A launch, check, hook or setup with a living holder, by the holder's directory.
     Held(PathBuf),
-    /// Everything else. It is one account, because marks can be made up.
+    /// Everything else. It is one account, because marks can be forged.
     Other,
 }
 
 impl Origin {
-    /// The account of a process of this origin. A process that forks, or names other launches, stays in it.
+    /// The account of a process of this origin. Forking, or naming other launches, does not change
+    /// it.
     pub fn account(&self) -> Account {
         match self {
             Origin::Operator => Account::Operator,
@@ -87,11 +92,12 @@ impl Origin {
 }
 
 impl Boundary {
-    /// Decides where a peer comes from. An error means that it cannot be known, and so that the peer has no rights.
+    /// Determines the origin of a peer. An error means that it is unknown, so the peer has no
+    /// privileges.
     pub fn judge(&self, peer: &Peer, register: &Register) -> Result<Origin, peer::Error> {
         peer.check()?;
         let origin = self.judge_family(peer, register)?;
-        // What was read is of the peer only if it still runs.
+        // The data is the peer's only if it still runs.
         peer.check()?;
         Ok(origin)
     }
@@ -134,14 +140,14 @@ impl Boundary {
     }
 }
 
-/// A process of a family with what proves that it is not of a launch.
+/// A process of a family, with the properties that show it does not belong to a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     pid: u32,
     ppid: u32,
     start_time: u64,
     session: u32,
-    /// Unknown of a process that has just ended.
+    /// Unknown for a process that has just ended.
     real_uid: Option<u32>,
     control_groups: Option<String>,
 }
@@ -160,15 +166,16 @@ fn seen(family: &[ProcStat]) -> io::Result<Vec<Seen>> {
     seen.collect()
 }
 
-/// A launch whose holder was killed, so that its processes may have any of the holder's ancestors as their parent.
+/// A launch whose holder was killed, so that its processes may have any of the holder's ancestors
+/// as their parent.
 struct Lost<'a> {
     launch: &'a Launched,
     own_uid: u32,
 }
 
 impl Lost<'_> {
-    /// Whether a process with this family, itself first, may be of the launch. It is not if one of these holds, of the
-    /// process or an ancestor that the launch's holder did not have:
+    /// Whether a process with this family, itself first, may belong to the launch. It does not if
+    /// one of these holds for the process or an ancestor that the launch's holder did not have:
     ///
     /// - it is older than the launch;
     /// - another user started it, such as sshd or cron;
@@ -183,7 +190,8 @@ impl Lost<'_> {
         }
         match (own.last(), shared.first()) {
             (Some(last), Some(first)) => last.session != first.session,
-            // The next one above is hidden, since it belongs to another user. Only process 1 adopts for everybody.
+            // The next ancestor is hidden, because it belongs to another user. Only process 1
+            // adopts for all users.
             (Some(last), None) => last.ppid <= 1,
             // The process is itself an ancestor of the holder.
             (None, _) => false,
@@ -204,7 +212,7 @@ impl Lost<'_> {
     }
 }
 
-/// The directory that a process holds, if it is a holder by its command line.
+/// The directory of a holder, identified by the process's command line.
 pub fn held_directory(pid: u32) -> Option<PathBuf> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = command.split(|byte| *byte == 0).skip(1);
@@ -212,7 +220,7 @@ pub fn held_directory(pid: u32) -> Option<PathBuf> {
     (word == b"hold").then(|| Path::new(OsStr::from_bytes(dir)).to_owned())
 }
 
-/// The mark in the environment that a process was started with, if it may be seen and can name a directory.
+/// The mark in the initial environment of a process, if it is readable and can name a directory.
 pub fn mark(pid: u32) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mark = environment
@@ -222,7 +230,7 @@ pub fn mark(pid: u32) -> Option<String> {
     (!mark.is_empty() && !mark.contains('/') && !mark.starts_with('.')).then_some(mark)
 }
 
-/// Whether two paths lead to the same place.
+/// Whether two paths point to the same file.
 pub fn same_place(one: &Path, other: &Path) -> bool {
     one == other
         || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
@@ -246,7 +254,8 @@ mod tests {
         }
     }
 
-    /// A process with this mark, connected to the returned socket. It waits for the end of its input.
+    /// A process with this mark, connected to the returned socket. It waits for the end of its
+    /// input.
     fn connected(root: &Path, mark: Option<&str>) -> (Child, Peer) {
         let path = root.join("s");
         fs::remove_file(&path).ok();
@@ -282,7 +291,8 @@ mod tests {
         assert_eq!(judged(None), Origin::Operator);
     }
 
-    /// A process below two holders by their command lines, connected to the returned socket.
+    /// A process below two holders, identified by their command lines, connected to the returned
+    /// socket.
     fn connected_below_two(root: &Path) -> (Child, Peer) {
         let path = root.join("s");
         let listener = UnixListener::bind(&path).unwrap();
@@ -354,10 +364,10 @@ mod tests {
     fn orphan_that_is_younger_than_the_launch_may_be_of_it() {
         assert!(may_include(&[process(300, 1, 100), init()]));
         assert!(may_include(&[process(300, 299, 120), process(299, 1, 110), init()]));
-        // The holder's ancestors above process 1 adopt too.
+        // The holder's ancestors other than process 1 adopt too.
         let reaper = process(20, 1, 10);
         assert!(may_include(&[process(300, 20, 120), reaper, init()]));
-        // Whoever is hidden may have adopted only if it is process 1.
+        // A hidden process can only have adopted it if it is process 1.
         assert!(may_include(&[process(300, 1, 120)]));
         assert!(!may_include(&[process(300, 77, 120)]));
     }

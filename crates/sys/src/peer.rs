@@ -1,11 +1,13 @@
 //! Identifies the process at the other end of a Unix socket, pinned when it connects.
 //!
-//! The kernel remembers who called `connect`. That process may have ended since, and another may have its pid. A peer
-//! is therefore pinned as soon as its connection is accepted, and compared again whenever it matters:
+//! The kernel remembers which process called `connect`. That process may have ended since, and
+//! another may have its pid. A peer is therefore pinned as soon as its connection is accepted, and
+//! compared again whenever it matters:
 //!
-//! - by a handle to the very process (`SO_PEERPIDFD`, Linux 6.5), or
-//! - where the kernel has no such option, by pid and start time. A process that started after the connection was
-//!   accepted is refused. A pid that was reused between `connect` and `accept` is not noticed.
+//! - by a handle to exactly that process (`SO_PEERPIDFD`, Linux 6.5), or
+//! - where the kernel has no such option, by pid and start time. A process that started after the
+//!   connection was accepted is refused. A pid reused between `connect` and `accept` is not
+//!   noticed.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,18 +19,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{Identity, ProcStat, boot_id, ticks_since_boot};
 
-/// The option's number on all architectures that Provost is built for; `libc` does not name it yet. Elsewhere the
-/// kernel refuses the number, and the start time is used.
+/// The option's number on all architectures that Provost is built for; `libc` does not define it
+/// yet. Elsewhere the kernel rejects the number, and the start time is used.
 const SO_PEERPIDFD: libc::c_int = 77;
 
 /// How a peer is pinned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pinning {
-    /// By a handle if the kernel gives one, by the start time otherwise.
+    /// By a handle if the kernel provides one, otherwise by the start time.
     #[default]
     Best,
-    /// By the start time even if the kernel has handles: what kernels before 6.5 do, for tests.
+    /// By the start time even if the kernel has handles: the behaviour on kernels before 6.5, for
+    /// tests.
     StartTime,
 }
 
@@ -45,8 +48,8 @@ pub struct Peer {
 pub enum Error {
     #[error("this socket belongs to user {own}; you are user {peer}")]
     OtherUser { own: u32, peer: u32 },
-    /// As for a process of an outer PID namespace.
-    #[error("the kernel does not say which process connected")]
+    /// For example a process of an outer PID namespace.
+    #[error("the kernel does not identify the process that connected")]
     Unknown,
     #[error("process {0}, which opened this connection, has ended")]
     Ended(u32),
@@ -55,7 +58,7 @@ pub enum Error {
 }
 
 impl Peer {
-    /// Pins the peer of a connection that was just accepted. A peer of another user is an error.
+    /// Pins the peer of a newly accepted connection. A peer of another user is an error.
     pub fn pin(socket: impl AsFd, pinning: Pinning) -> Result<Peer, Error> {
         let accepted = ticks_since_boot();
         let socket = socket.as_fd();
@@ -73,18 +76,19 @@ impl Peer {
             return Err(Error::Ended(pid));
         }
         let peer = Peer { identity: stat.identity(&boot_id()?), uid, handle };
-        // What was read is of that process only if it still runs now.
+        // The data belongs to that process only if it still runs now.
         peer.check()?;
         Ok(peer)
     }
 
-    /// The calling process itself, to be judged as a peer would.
+    /// The calling process itself, to be judged like a peer.
     pub fn own() -> io::Result<Peer> {
         let uid = rustix::process::geteuid().as_raw();
         Ok(Peer { identity: Identity::own()?, uid, handle: None })
     }
 
-    /// Checks that the process that connected still runs: all that was read in `/proc/PID` before was its own.
+    /// Checks that the process that connected still runs: then everything read in `/proc/PID`
+    /// before was its own.
     pub fn check(&self) -> Result<(), Error> {
         let running = match &self.handle {
             Some(handle) => !has_ended(handle)?,
@@ -106,26 +110,26 @@ impl Peer {
     }
 }
 
-/// The process that called `connect` on the other end, or `listen` if this end connected. Its pid says nothing about
-/// the process that has it now.
+/// The process that called `connect` on the other end, or `listen` if this end connected. Another
+/// process may have its pid now.
 pub fn credentials(socket: impl AsFd) -> Result<Credentials, Error> {
     let found: libc::ucred = option(socket.as_fd().as_raw_fd(), libc::SO_PEERCRED)?;
     let pid = u32::try_from(found.pid).ok().filter(|pid| *pid != 0).ok_or(Error::Unknown)?;
     Ok(Credentials { pid, uid: found.uid })
 }
 
-/// What the kernel remembers of a peer.
+/// The peer's credentials in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
     pub pid: u32,
     pub uid: u32,
 }
 
-/// A handle to the process that connected; `None` if the kernel has none to give.
+/// A handle to the process that connected; `None` if the kernel does not support it.
 fn handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
     let raw: libc::c_int = match option(socket.as_fd().as_raw_fd(), SO_PEERPIDFD) {
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => return Ok(None),
-        // Kernels before 6.16 have no handle to a process that was reaped.
+        // Kernels before 6.16 have no handle to a reaped process.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(Error::Ended(pid)),
         raw => raw?,
     };
@@ -138,12 +142,12 @@ fn handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
     Ok(Some(handle))
 }
 
-/// Values of socket options that are plain data: any bytes make a valid one.
+/// Values of socket options that are plain data: any bytes are valid.
 trait Plain: Copy {}
 impl Plain for libc::c_int {}
 impl Plain for libc::ucred {}
 
-/// Reads a socket option. rustix knows neither `SO_PEERPIDFD` nor credentials without a pid.
+/// Reads a socket option. rustix supports neither `SO_PEERPIDFD` nor credentials without a pid.
 fn option<T: Plain>(socket: libc::c_int, name: libc::c_int) -> io::Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let size = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
@@ -191,13 +195,13 @@ mod tests {
 
     const WAYS: [Pinning; 2] = [Pinning::Best, Pinning::StartTime];
 
-    /// A process that connected, and has this end of the connection.
+    /// A process that connected, and our end of the connection.
     struct Connected {
         process: Child,
         socket: UnixStream,
     }
 
-    /// Has perl connect, say so, and wait for a line.
+    /// Starts a perl that connects, reports it, and waits for a line.
     fn connected() -> Connected {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
@@ -237,7 +241,7 @@ mod tests {
 
     #[test]
     fn peer_whose_pid_was_reused_is_refused() {
-        // Without a handle, the start time tells: this process has the pid that the peer is said to have.
+        // Without a handle, the start time decides: this process has the peer's alleged pid.
         let own = Identity::own().unwrap();
         let before = Identity { start_time: own.start_time - 1, ..own };
         let peer = Peer { identity: before, uid: 0, handle: None };

@@ -1,6 +1,6 @@
-//! Files and directories that only their owner may use, whatever the umask is.
+//! Files and directories that only their owner may use, independent of the umask.
 //!
-//! The umask itself is not changed: git, agents, checks and hooks keep the one that the daemon was started with.
+//! The umask itself is not changed: git, agents, checks and hooks keep the daemon's.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -10,12 +10,13 @@ use std::path::Path;
 const FILE: u32 = 0o600;
 const DIRECTORY: u32 = 0o700;
 
-/// Makes a directory and those above it that are missing. One that is there keeps its mode.
+/// Creates a directory and its missing parents. An existing one keeps its mode.
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)
 }
 
-/// Makes a directory as [`create_dir_all`] does. One that is there and was open to others is so no more.
+/// Creates a directory like [`create_dir_all`], and removes other users' access from an existing
+/// one.
 pub fn own_dir(path: &Path) -> io::Result<()> {
     create_dir_all(path)?;
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;

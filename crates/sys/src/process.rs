@@ -1,6 +1,6 @@
-//! Who a process is: pid, start time and boot id together, since a pid alone is reused.
+//! Process identity: pid, start time and boot id together, because a pid alone is reused.
 //!
-//! A zombie is dead. "Could not look" is an error, never "dead".
+//! A zombie counts as dead. A failed check is an error, never "dead".
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use std::path::Path;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// More generations than this are taken for a damaged process table.
+/// More generations than this indicate a damaged process table.
 const MAX_ANCESTORS: usize = 4096;
-/// A list of ancestors that keeps changing is read this often before it is an error.
+/// How often a changing list of ancestors is read before it is an error.
 const MAX_READS: u32 = 8;
 
 /// One process of one boot of one machine.
@@ -25,7 +25,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of the process that has this pid now, a zombie included.
+    /// The identity of the process that has this pid now, including a zombie.
     pub fn of(pid: u32) -> io::Result<Option<Self>> {
         match ProcStat::read(pid)? {
             Some(stat) => Ok(Some(stat.identity(&boot_id()?))),
@@ -39,7 +39,7 @@ impl Identity {
             .ok_or_else(|| io::Error::other("/proc does not show this process"))
     }
 
-    /// Whether this very process still runs: same boot, same start time, not a zombie.
+    /// Whether exactly this process still runs: same boot, same start time, not a zombie.
     pub fn is_alive(&self) -> io::Result<bool> {
         if self.boot_id != boot_id()? {
             return Ok(false);
@@ -54,8 +54,9 @@ pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// The ancestors of a process, its parent first. Where `/proc` hides processes of other users, the list ends
-/// at the first of those. A process that has ended is an error: otherwise it would have no ancestors.
+/// The ancestors of a process, its parent first. Where `/proc` hides processes of other users, the
+/// list ends at the first of those. A process that has ended is an error: otherwise it would have
+/// no ancestors.
 pub fn ancestors(pid: u32) -> io::Result<Vec<Identity>> {
     let boot = boot_id()?;
     let family = family(pid)?;
@@ -64,8 +65,9 @@ pub fn ancestors(pid: u32) -> io::Result<Vec<Identity>> {
 
 /// A process and its ancestors, itself first.
 ///
-/// A parent may end while the list is read, and its pid may be reused. Such a list is read again: nobody's parent
-/// is younger than its child, and the process must have the same parent before and after.
+/// A parent may end while the list is read, and its pid may be reused. Such a list is read again: a
+/// parent is never younger than its child, and the process must have the same parent before and
+/// after.
 pub fn family(pid: u32) -> io::Result<Vec<ProcStat>> {
     for _ in 0..MAX_READS {
         let family = read_family(pid)?;
@@ -116,7 +118,7 @@ pub fn real_uid(pid: u32) -> io::Result<Option<u32>> {
     uid.map(Some).ok_or_else(|| io::Error::other(format!("/proc/{pid}/status has no user")))
 }
 
-/// The control groups of a process, as one text to compare. `None` if the process has ended.
+/// The control groups of a process, as one text for comparison. `None` if the process has ended.
 pub fn control_groups(pid: u32) -> io::Result<Option<String>> {
     match fs::read_to_string(format!("/proc/{pid}/cgroup")) {
         Err(error) if is_gone(&error) => Ok(None),
@@ -124,22 +126,23 @@ pub fn control_groups(pid: u32) -> io::Result<Option<String>> {
     }
 }
 
-/// Keeps other processes of the user from reading this one's memory, environment and descriptors.
+/// Prevents the user's other processes from reading this one's memory, environment and descriptors.
 ///
-/// The files of this process in `/proc` then belong to root. This process itself, and readers of world-readable files
-/// such as `stat`, `status` and `cmdline`, are not affected. There are no core dumps.
+/// The files of this process in `/proc` then belong to root. This process itself, and readers of
+/// world-readable files such as `stat`, `status` and `cmdline`, are not affected. Core dumps are
+/// disabled.
 pub fn hide_from_user() -> io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// The line of the process table that we need.
+/// The fields of a process's `stat` line that we need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcStat {
     pub pid: u32,
     pub ppid: u32,
     pub group: u32,
-    /// 0 if the session was opened outside of this PID namespace, as in most containers.
+    /// 0 if the session was created outside this PID namespace, as in most containers.
     pub session: u32,
     pub start_time: u64,
     state: char,
@@ -155,7 +158,7 @@ impl ProcStat {
         }
     }
 
-    /// As [`Self::read`]; a process of another user that is hidden from us counts as absent.
+    /// Like [`Self::read`]; a hidden process of another user counts as absent.
     pub fn read_visible(pid: u32) -> io::Result<Option<Self>> {
         match Self::read(pid) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -163,7 +166,7 @@ impl ProcStat {
         }
     }
 
-    /// Every process that can be seen, by pid.
+    /// Every visible process, by pid.
     pub fn all() -> io::Result<BTreeMap<u32, Self>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir("/proc")? {
@@ -176,7 +179,8 @@ impl ProcStat {
         Ok(found)
     }
 
-    /// The children of this process, by pid. One that ends meanwhile can hide another for this time.
+    /// The children of this process, by pid. One that ends meanwhile can hide another from this
+    /// call.
     pub fn children() -> io::Result<BTreeMap<u32, Self>> {
         let own = std::process::id();
         if !Path::new(&format!("/proc/self/task/{own}/children")).exists() {
@@ -188,7 +192,7 @@ impl ProcStat {
         let mut found = BTreeMap::new();
         for thread in fs::read_dir("/proc/self/task")? {
             let list = match fs::read_to_string(thread?.path().join("children")) {
-                // A thread that has just ended; its children are another's now.
+                // A thread that has just ended; its children were adopted by another.
                 Err(error) if is_gone(&error) => continue,
                 list => list?,
             };
@@ -210,7 +214,7 @@ impl ProcStat {
         }
     }
 
-    /// Whether it waits for a signal to go on.
+    /// Whether it is stopped until a signal continues it.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
@@ -219,7 +223,7 @@ impl ProcStat {
         Identity { pid: self.pid, start_time: self.start_time, boot_id: boot_id.to_owned() }
     }
 
-    /// The command's name is in parentheses and may itself hold any byte: fields are counted from the
+    /// The command's name is in parentheses and may contain any byte: fields are counted from the
     /// last closing one.
     fn parse(pid: u32, bytes: &[u8]) -> io::Result<Self> {
         let text = String::from_utf8_lossy(bytes);
@@ -238,11 +242,11 @@ impl ProcStat {
                 start_time: number(19)?,
             })
         };
-        parsed().ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has an unknown shape")))
+        parsed().ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has an unknown format")))
     }
 }
 
-/// Whether reading a file of a process failed because the process is no more.
+/// Whether reading a file of a process failed because the process has ended.
 pub fn is_gone(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())

@@ -1,9 +1,10 @@
-//! The launches of this boot whose processes may live.
+//! The launches of this boot whose processes may still be alive.
 //!
-//! A launch is entered before its holder starts, and removed when its holder was seen to end by itself, which it does
-//! only when nothing of the launch is left. A launch whose holder ended in another way stays until the next boot.
-//! The daemon writes the file, and believes what it has in memory; its successor and the holders read it. An agent
-//! that runs as the user without a sandbox can change it, as it can change every file of the user.
+//! A launch is entered before its holder starts. It is removed when its holder was seen to exit by
+//! itself, which it does only when no process of the launch is left. A launch whose holder ended
+//! otherwise stays until the next boot. The daemon writes the file and trusts its own copy in
+//! memory; its successor and the holders read the file. An agent that runs as the user without a
+//! sandbox can change it, like every file of the user.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -17,14 +18,14 @@ use crate::process::{self, Identity, boot_id};
 /// The largest file that is read.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The launches, and the boot that they belong to.
+/// The launches, and their boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Register {
     boot_id: String,
     launches: Vec<Launched>,
 }
 
-/// A launch, check, hook or setup whose processes may live.
+/// A launch, check, hook or setup whose processes may be alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launched {
     pub key: String,
@@ -32,10 +33,11 @@ pub struct Launched {
     pub started: u64,
     /// Absent while the holder starts.
     pub holder: Option<Identity>,
-    /// Whether its holder is known to have ended before it could be told who it is.
+    /// Whether its holder is known to have ended before it was identified.
     #[serde(default)]
     pub lost: bool,
-    /// The daemon that started it and that daemon's ancestors: to these its processes fall if the holder is killed.
+    /// The daemon that started it and that daemon's ancestors: they adopt its processes if the
+    /// holder is killed.
     pub ancestors: Vec<Ancestor>,
     pub control_groups: String,
 }
@@ -66,8 +68,8 @@ impl Launched {
         })
     }
 
-    /// Whether processes of it may live that are below no holder. While its holder starts, the daemon that starts it
-    /// answers for it.
+    /// Whether processes of it may live without a holder. While its holder starts, the starting
+    /// daemon is responsible for it.
     fn is_lost(&self, boot: &str) -> io::Result<bool> {
         if self.lost {
             return Ok(true);
@@ -93,13 +95,15 @@ impl Register {
             about => about?,
         };
         if about.len() > MAX_BYTES || !about.is_file() {
-            return Err(io::Error::other("the register of launches is not a file of a sane size"));
+            return Err(io::Error::other(
+                "the register of launches is not a regular file, or is too large",
+            ));
         }
         let found: Register = serde_json::from_slice(&fs::read(path)?)?;
         Ok(if found.boot_id == boot_id { found } else { empty })
     }
 
-    /// Replaces the file. It need not survive the machine, so the disk is not waited for.
+    /// Replaces the file. It need not survive a reboot, so it is not synced.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let new = path.with_extension("new");
         match fs::remove_file(&new) {
@@ -111,7 +115,7 @@ impl Register {
         fs::rename(&new, path)
     }
 
-    /// All of them.
+    /// All launches.
     pub fn launches(&self) -> &[Launched] {
         &self.launches
     }
@@ -120,7 +124,7 @@ impl Register {
         self.launches.iter().any(|launch| launch.key == key)
     }
 
-    /// Enters a launch. One that is there already keeps its time and its holder.
+    /// Enters a launch. An existing entry keeps its time and its holder.
     pub fn enter(&mut self, launch: Launched) {
         if !self.has(&launch.key) {
             self.launches.push(launch);
@@ -133,12 +137,12 @@ impl Register {
         }
     }
 
-    /// Removes a launch of which nothing is left.
+    /// Removes a launch without remaining processes.
     pub fn remove(&mut self, key: &str) {
         self.launches.retain(|launch| launch.key != key);
     }
 
-    /// The launch of this holder.
+    /// The key of this holder's launch.
     pub fn key_of(&self, holder: &Identity) -> Option<&str> {
         let mut launches = self.launches.iter();
         launches
@@ -146,14 +150,15 @@ impl Register {
             .map(|launch| launch.key.as_str())
     }
 
-    /// Takes note that a launch lost its holder, of which nothing else is known.
+    /// Records that a launch lost its holder, of which nothing else is known.
     pub fn lose(&mut self, key: &str) {
         for launch in self.launches.iter_mut().filter(|launch| launch.key == key) {
             launch.lost = true;
         }
     }
 
-    /// An empty register of this boot, unless this one is of it. What boot this is, is asked again if it is not known.
+    /// Returns this register, or an empty one if it belongs to another boot. An unknown boot id is
+    /// read again.
     #[must_use]
     pub fn of_this_boot(self) -> Register {
         match boot_id() {

@@ -1,9 +1,8 @@
-//! The test kit: a scripted agent, a scripted model for real agents, and a harness around the real
-//! binary.
+//! The test kit: a scripted agent, a scripted model for real agents, and a harness around the real binary.
 //!
-//! [`scenario`] is what a scripted agent is told to do, [`agent`] does it, [`model`] answers real
-//! agents in the place of a model, and [`harness`] gives a test its own home, repositories and daemon
-//! and checks afterwards that nothing is left behind.
+//! [`scenario`] defines the instructions of a scripted agent, [`agent`] plays them, [`model`] replaces the model of
+//! real agents, and [`harness`] provides a test's own home, repositories and daemon and checks for leftovers
+//! afterwards.
 
 pub mod agent;
 mod clock;

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::stage::{Stage, ignores_term, pids, session_of, signal, status_of, wait_gone};
 
-/// Plays a scenario that spawns grandchildren and ends at once; gives their pids.
+/// Plays a scenario that spawns grandchildren and exits at once; returns their pids.
 fn spawned(stage: &Stage, spawn: &str) -> Vec<u32> {
     let output = stage.play(&format!("[[step]]\nspawn = {{ {spawn}, pids = 'pids' }}"));
     assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! Steps that end the agent, or keep it from ending.
+//! Steps that end the agent, or keep it from exiting.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -60,7 +60,7 @@ fn ignore_term_keeps_pid_vars_and_place_and_lets_term_pass() {
     let mut playing = stage.start_with(&file, &["--vars", "who=me you"]);
     let before = playing.line();
     assert_eq!(before, format!("{} me you", playing.child.id()));
-    assert_eq!(playing.line(), before, "the step before is not done again");
+    assert_eq!(playing.line(), before, "the earlier step was repeated");
     signal(playing.child.id(), Signal::TERM);
     assert!(ignores_term(playing.child.id()));
     playing.send("on");

@@ -1,4 +1,4 @@
-//! Scenarios and arguments that are refused, with what they are told.
+//! Rejected scenarios and arguments, with their error messages.
 
 use std::process::{Command, Output};
 
@@ -9,7 +9,7 @@ fn refused(output: &Output, why: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains(why), "no {why:?} in: {said}");
-    assert!(output.stdout.is_empty(), "nothing is done of a scenario that is refused");
+    assert!(output.stdout.is_empty(), "a rejected scenario was played");
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn misspelt_and_misplaced_keys_are_named() {
         ("[[step]]\nsay = 'a'\n[[step]]\nsya = 'x'", "step 2: no action among its keys (`sya`)"),
         (
             "[[step]]\nsay = 'a'\nerr = 'b'",
-            "step 1: one action per step, but here are `err`, `say`",
+            "step 1: a step has one action, but this one has `err`, `say`",
         ),
         ("[[step]]\nsay = 'a'\ncolour = 'red'", "step 1: `colour` does not belong to `say`"),
         ("[[step]]\nreport = 'completed'\non_eof = 1", "unknown field `on_eof`"),
@@ -40,7 +40,7 @@ fn wrong_values_are_explained() {
     let cases = [
         ("[[step]]\nsay = 1", "say: invalid type"),
         ("[[step]]\nexit = 256", "exit: invalid value"),
-        ("[[step]]\nhang = false", "only `true` can be given here"),
+        ("[[step]]\nhang = false", "only `true` is allowed here"),
         ("[[step]]\nraw = '\\xzz'", "needs two hexadecimal digits"),
         ("[[step]]\nraw = 'base64:!'", "raw: "),
         ("[[step]]\nspawn = { kind = 'flying' }", "unknown variant `flying`"),
@@ -52,7 +52,7 @@ fn wrong_values_are_explained() {
         ),
         (
             "[[step]]\nrepeat = { times = 1, steps = [{ ignore_term = true }] }",
-            "cannot stand inside `repeat`",
+            "is not allowed inside `repeat`",
         ),
         ("[[step", "not a scenario"),
     ];
@@ -68,7 +68,7 @@ fn bad_arguments_are_refused_with_the_usage() {
         (&["--help-me"], "usage: scripted-agent"),
         (&["/nonexistent/x.toml"], "read the scenario /nonexistent/x.toml"),
         (&["sample:nothing"], "the samples are exit0_silent"),
-        (&["sample:exit0_silent", "stray"], "`stray` is not expected here"),
+        (&["sample:exit0_silent", "stray"], "unexpected argument `stray`"),
     ];
     for (args, why) in cases {
         refused(&Command::new(AGENT).args(args).output().unwrap(), why);

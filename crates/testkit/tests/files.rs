@@ -47,7 +47,7 @@ fn git_commit_commits_everything_without_a_configured_person() {
     agent.current_dir(repo.path()).env("HOME", "/nonexistent").env("GIT_CONFIG_NOSYSTEM", "1");
     let output = agent.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(output.stdout, b"", "committing says nothing");
+    assert_eq!(output.stdout, b"", "committing prints nothing");
     assert_eq!(repo.git(&["log", "-1", "--format=%s by %an"]), "Add a by Scripted Agent");
     assert!(repo.is_clean());
 }

@@ -1,4 +1,4 @@
-//! The harness, with shell scripts as stand-ins for `provost`.
+//! The harness, with shell scripts as fakes of `provost`.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::stage::{script_at, status_of, wait_gone};
 
-/// Answers like a daemon whose process is a `sleep`, and writes down what it was asked.
+/// Answers like a daemon whose process is a `sleep`, and records its calls.
 const STAND_IN: &str = r#"
 dir=$(dirname "$0")
 echo "$*" >> "$dir/asked"
@@ -32,14 +32,14 @@ case "$*" in
 esac
 "#;
 
-/// A stand-in in a directory of its own, outside every home.
+/// Creates a fake in its own directory, outside every home.
 fn stand_in() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("a temporary directory can be made");
     let program = script_at(&dir.path().join("provost"), STAND_IN);
     (dir, program)
 }
 
-/// A home whose end does not wait long for what will not end.
+/// Creates a home whose end waits only briefly for processes to exit.
 fn impatient_home() -> Home {
     let mut home = Home::with_provost("/bin/false".into());
     home.set_end_wait(Duration::from_millis(100));
@@ -51,7 +51,7 @@ fn sleeper(set_up: impl FnOnce(&mut Command) -> &mut Command) -> Child {
     set_up(command.arg("300").stdin(Stdio::null())).spawn().expect("sleep can be started")
 }
 
-/// What the end of a home says; empty if it says nothing.
+/// Returns the error at the end of a home; empty if there is none.
 fn complaint(home: Home) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(home))) {
         Ok(()) => String::new(),
@@ -124,7 +124,7 @@ fn a_pid_that_is_not_of_the_home_is_never_killed() {
     let home = Home::with_provost(script_at(&dir.path().join("provost"), &liar));
     let killed = catch_unwind(AssertUnwindSafe(|| home.daemon().kill()));
     assert!(killed.is_err());
-    assert!(stranger.try_wait().unwrap().is_none(), "the stranger lives");
+    assert!(stranger.try_wait().unwrap().is_none(), "the unrelated process was killed");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
 }
@@ -158,7 +158,7 @@ fn the_end_of_a_home_stops_living_sessions_and_then_the_daemon() {
     home.provost(&["start", "daemon"]).ok();
     drop(home);
     let asked = fs::read_to_string(dir.path().join("asked")).unwrap();
-    // The daemon is stopped only when it shows no living session any more, which may take several looks.
+    // The daemon is stopped only when it lists no living session any more, which may take several polls.
     let rest = asked.strip_prefix("start s1\nstart daemon\nls --all --json\nstop s1\n");
     let looks = rest.and_then(|rest| rest.strip_suffix("daemon stop\n"));
     let looks: Vec<&str> = looks.expect("it stops sessions, then the daemon").lines().collect();
@@ -191,7 +191,7 @@ fn processes_are_found_by_home_launch_and_directory_and_killed() {
         wait_gone(child.id());
         child.wait().unwrap();
     }
-    assert!(stranger.try_wait().unwrap().is_none(), "a stranger lives on");
+    assert!(stranger.try_wait().unwrap().is_none(), "an unrelated process was killed");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
 }

@@ -1,6 +1,5 @@
-//! Integration tests of the test kit: every step kind of the scripted agent run for real, and the
-//! harness against stand-ins for `provost` that leave things behind; and the scripted model, asked by
-//! real Codex.
+//! Integration tests of the test kit: every step kind of the scripted agent in a real process, the harness against
+//! fakes of `provost` that leave things behind, and the scripted model with real Codex.
 
 mod children;
 mod endings;

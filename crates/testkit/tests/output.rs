@@ -71,7 +71,7 @@ fn close_stdout_is_seen_as_the_end_while_the_agent_lives_on() {
     let mut all = String::new();
     playing.stdout.read_to_string(&mut all).unwrap();
     assert_eq!(all, "last\n");
-    assert!(playing.child.try_wait().unwrap().is_none(), "the agent lives on");
+    assert!(playing.child.try_wait().unwrap().is_none(), "the agent exited");
     std::fs::write(stage.path("go"), "").unwrap();
     assert_eq!(playing.code(), Some(4));
 }

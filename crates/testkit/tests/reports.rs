@@ -1,10 +1,10 @@
-//! Reports, made to a stand-in for `provost` that writes down how it was called.
+//! Reports, made to a fake `provost` that records its calls.
 
 use provost_testkit::eventually;
 
 use crate::stage::Stage;
 
-/// Writes its arguments, one per line in brackets, and answers.
+/// Records its arguments, one line per call in brackets, and answers.
 const RECORDER: &str = r#"for arg in "$@"; do printf '[%s]' "$arg" >> called; done; echo >> called; echo '{"ok":true}'; echo noise >&2; exit ${RECORDER_EXIT:-0}"#;
 
 #[test]

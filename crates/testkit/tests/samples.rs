@@ -1,4 +1,4 @@
-//! The sample scenarios, played.
+//! Plays the sample scenarios.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::{AGENT, Playing, Stage};
 
-/// Plays a sample with a stand-in for `provost` that writes down what was reported.
+/// Plays a sample with a fake `provost` that records the claims.
 fn play(stage: &Stage, name: &str, launch: u32) -> Output {
     let provost = stage.script("recorder", "echo \"$2\" >> claims");
     let mut agent = stage.agent(sample(name).expect("a sample of that name"));

@@ -1,4 +1,4 @@
-//! A directory in which a scenario is played by the real scripted agent.
+//! A directory in which the real scripted agent plays a scenario.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,12 +10,12 @@ use provost_testkit::{Home, eventually};
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_scripted-agent");
 
-/// The scene of one test; whatever still runs in it is killed at the end.
+/// The environment of one test. Processes that still run in it are killed at the end.
 pub(crate) struct Stage {
     home: Home,
 }
 
-/// An agent that is being played, with its pipes.
+/// A running agent with its pipes.
 pub(crate) struct Playing {
     pub(crate) child: Child,
     pub(crate) stdin: Option<ChildStdin>,
@@ -36,15 +36,15 @@ impl Stage {
     #[track_caller]
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name))
-            .unwrap_or_else(|error| panic!("could not read {name}: {error}"))
+            .unwrap_or_else(|error| panic!("cannot read {name}: {error}"))
     }
 
-    /// The scripted agent on this scenario, in this scene.
+    /// Returns a command for the scripted agent with this scenario, in this directory.
     pub(crate) fn agent(&self, scenario: &str) -> Command {
         self.agent_with(&self.home.scenario("scenario", scenario), &[])
     }
 
-    /// The scripted agent on a scenario's file, with further arguments.
+    /// Returns a command for the scripted agent with a scenario file and further arguments.
     fn agent_with(&self, scenario: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(AGENT);
         command.arg(scenario).args(args).current_dir(self.home.root());
@@ -57,7 +57,7 @@ impl Stage {
         self.agent(scenario).output().expect("the agent can be run")
     }
 
-    /// Starts a scenario that goes on.
+    /// Starts a scenario that keeps running.
     pub(crate) fn start(&self, scenario: &str) -> Playing {
         Self::started(self.agent(scenario))
     }
@@ -99,15 +99,15 @@ impl Playing {
         self.child.wait().expect("the agent can be waited for").code()
     }
 
-    /// Kills the agent and waits for its end.
+    /// Kills the agent and waits for its exit.
     pub(crate) fn end(&mut self) {
         self.child.kill().expect("the agent can be killed");
         self.child.wait().expect("the agent can be waited for");
     }
 }
 
-/// Writes an executable script. The file itself is written by another process, so that no thread
-/// of this one can have it open for writing, by a fork, when it is executed.
+/// Writes an executable script. Another process writes the file itself, so that no forked thread of this one can
+/// have it open for writing when it is executed.
 pub(crate) fn script_at(path: &Path, body: &str) -> PathBuf {
     let draft = path.with_extension("draft");
     fs::write(&draft, format!("#!/bin/sh\n{body}\n")).expect("the script can be written");
@@ -119,12 +119,12 @@ pub(crate) fn script_at(path: &Path, body: &str) -> PathBuf {
     path.to_owned()
 }
 
-/// The pids in a file that a `spawn` step wrote.
+/// Parses the pids in a file that a `spawn` step wrote.
 pub(crate) fn pids(text: &str) -> Vec<u32> {
     text.lines().map(|line| line.parse().expect("a pid per line")).collect()
 }
 
-/// A field of `/proc/PID/status`; `None` once the process has ended or is a zombie.
+/// Returns a field of `/proc/PID/status`, or `None` once the process has exited or is a zombie.
 pub(crate) fn status_of(pid: u32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let value = |name: &str| {
@@ -134,13 +134,13 @@ pub(crate) fn status_of(pid: u32, field: &str) -> Option<String> {
     if value("State")?.starts_with('Z') { None } else { value(field) }
 }
 
-/// Tells whether a process ignores TERM, by the kernel's own record.
+/// Whether a process ignores TERM, according to the kernel.
 pub(crate) fn ignores_term(pid: u32) -> bool {
     let ignored = status_of(pid, "SigIgn").expect("the process lives");
     u64::from_str_radix(&ignored, 16).expect("a mask of signals") & (1 << 14) != 0
 }
 
-/// The session of a process, from `/proc/PID/stat`.
+/// Returns the session of a process, from `/proc/PID/stat`.
 pub(crate) fn session_of(pid: u32) -> u32 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
     let (_, fields) = stat.rsplit_once(')').expect("a stat line has a name");

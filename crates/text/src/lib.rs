@@ -1,26 +1,28 @@
-//! The one list of characters that can deceive a reader. It has no dependencies, so every crate can use it.
+//! The only list of characters that can deceive a reader. It has no dependencies, so every crate
+//! can use it.
 
-/// Whether a character drives a terminal, changes the direction of a text, or is not visible. Line ends and tabs are
-/// among them: a caller that keeps them says so.
+/// Whether a character controls a terminal, changes the text direction, or is invisible. Line ends
+/// and tabs are included: a caller that keeps them says so.
 pub fn is_deceptive(letter: char) -> bool {
     letter.is_control() || is_hidden(letter)
 }
 
-/// Whether a character is invisible, or changes how others are shown, and is no control character.
+/// Whether a character is invisible, or changes how others are shown, without being a control
+/// character.
 fn is_hidden(letter: char) -> bool {
     matches!(letter,
-        // Soft hyphen, joiners and marks of direction, fillers that look like blanks or like nothing.
+        // Soft hyphen, joiners, direction marks, and fillers that look like blanks or like nothing.
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-        // Variation selectors, of which any number can follow a letter and carry bytes. The two that choose between a
-        // letter and its picture are common in honest texts.
+        // Variation selectors, of which any number can follow a letter and carry bytes. The two
+        // that choose between a letter and its emoji are common in normal text.
         | '\u{fe00}'..='\u{fe0d}'
         // Tags and further selectors: a whole alphabet that is never drawn.
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Every character of the list, for tests of what shows texts.
+/// Every character of the list, for tests of code that shows text.
 pub fn deceptive() -> impl Iterator<Item = char> {
     ('\0'..=char::MAX).filter(|letter| is_deceptive(*letter))
 }

@@ -1,39 +1,39 @@
-//! An issue as every tracker gives it, whatever it calls its own.
+//! An issue in the common form of all trackers.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A piece of work that a tracker has. All fields are there for a workflow's template.
+/// An issue of a tracker. All fields are available to a workflow's template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
-    /// What the tracker knows it by; nothing else is read out of it.
+    /// The tracker's id; opaque to Provost.
     pub id: String,
     /// The tracker's own references, for templates only.
     pub native_ref: Option<Map<String, Value>>,
-    /// What people call it.
+    /// The name that users see.
     pub identifier: String,
     pub title: String,
     pub description: Option<String>,
-    /// The lower, the sooner.
+    /// Lower numbers are more urgent.
     pub priority: Option<i64>,
     /// As the tracker spells it.
     pub state: String,
     pub branch_name: Option<String>,
     pub url: Option<String>,
     pub assignee_id: Option<String>,
-    /// In lower case, each once.
+    /// In lower case, without duplicates.
     pub labels: Vec<String>,
     pub blocked_by: Vec<Blocker>,
-    /// Whether the tracker's own rules let it be worked on.
+    /// Whether the tracker's own rules allow work on it.
     pub dispatchable: bool,
-    /// As RFC 3339 writes it, in UTC, so that the order of texts is the order of times.
+    /// RFC 3339 in UTC, so that text order is time order.
     pub created_at: Option<String>,
     pub updated_at: Option<String>,
 }
 
-/// Another issue that this one waits for, as far as the tracker tells.
+/// Another issue that this one waits for, as far as the tracker reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocker {
     pub id: Option<String>,
@@ -41,7 +41,7 @@ pub struct Blocker {
     pub state: Option<String>,
 }
 
-/// Names of states, compared without regard to case and blanks around them.
+/// State names, compared without case and surrounding blanks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct States(BTreeSet<String>);
 
@@ -63,12 +63,12 @@ impl States {
     }
 }
 
-/// Gives a name as it is compared.
+/// Returns a name in the form used for comparison.
 pub fn normal(name: &str) -> String {
     name.trim().to_lowercase()
 }
 
-/// Gives labels as they are kept: trimmed, in lower case, none blank and none twice.
+/// Normalizes labels: trimmed, in lower case, without blanks and duplicates.
 pub fn labels<T: AsRef<str>>(given: impl IntoIterator<Item = T>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for label in given.into_iter().map(|label| normal(label.as_ref())) {
@@ -79,27 +79,26 @@ pub fn labels<T: AsRef<str>>(given: impl IntoIterator<Item = T>) -> Vec<String> 
     kept
 }
 
-/// Reads an instant and writes it in the one form that is kept; what is none is nothing.
+/// Parses a timestamp and returns it in the canonical form; None if it is invalid.
 pub fn instant(text: &str) -> Option<String> {
     let instant: jiff::Timestamp = text.trim().parse().ok()?;
     Some(format!("{instant:.3}"))
 }
 
-/// How many digits of a hash tell keys apart that would be the same: 80 bits.
+/// Number of hash digits that keep keys distinct: 80 bits.
 const HASH_DIGITS: usize = 20;
 
-/// Gives the name under which an issue's work stands. Two identifiers never share one: where characters had to be
-/// replaced, a hash of the identifier as it was is behind it.
+/// Returns the key for an issue's work. Two identifiers never share one: where characters had to be
+/// replaced, a hash of the original identifier is appended.
 pub fn key(identifier: &str) -> String {
     let allowed = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '_' | '-');
     let replaced: String =
         identifier.chars().map(|one| if allowed(one) { one } else { '_' }).collect();
-    match replaced == identifier && !identifier.is_empty() {
-        true => replaced,
-        false => {
-            let hash = blake3::hash(identifier.as_bytes()).to_hex();
-            format!("{replaced}-{}", &hash[..HASH_DIGITS])
-        }
+    if replaced == identifier && !identifier.is_empty() {
+        replaced
+    } else {
+        let hash = blake3::hash(identifier.as_bytes()).to_hex();
+        format!("{replaced}-{}", &hash[..HASH_DIGITS])
     }
 }
 

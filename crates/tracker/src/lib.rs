@@ -1,7 +1,8 @@
-//! Work that comes from a tracker of issues: the workflow file that a repository keeps, the issues, and what to do next.
+//! Work from an issue tracker: a repository's workflow file, the issues, and the next steps.
 //!
-//! The workflow's format is Symphony's, a public specification. Everything here but [`trackers`] is pure: files' texts,
-//! the environment, the clock and what the daemon's runs say are given, and decisions are values.
+//! The workflow's format is Symphony's, a public specification. Everything here but [`trackers`] is
+//! pure: the texts of files, the environment, the clock and the state of the daemon's runs are
+//! inputs, and decisions are values.
 
 pub mod issue;
 pub mod schedule;

@@ -1,4 +1,4 @@
-//! Whether an agent's own trust in a worktree follows from what the user agreed to.
+//! Whether an agent's own trust in a worktree follows from the user's consent.
 
 use std::path::Path;
 
@@ -8,8 +8,9 @@ use crate::{
     read::{Error, codex_files},
 };
 
-/// Returns the digest of what Codex would read in a worktree if it trusted it. `None` if it has no such files, and
-/// if a directory between the top and the working directory has some of its own, which no one was shown.
+/// Returns the digest of the files that Codex would read in a worktree if it trusted it. `None` if
+/// there are no such files, or if a directory between the top and the working directory has its
+/// own, which were not shown to the user.
 pub fn agent_digest(top: &Path, cwd: &Path) -> Result<Option<Digest>, Error> {
     if has_nested(top, cwd) {
         return Ok(None);
@@ -18,7 +19,7 @@ pub fn agent_digest(top: &Path, cwd: &Path) -> Result<Option<Digest>, Error> {
     Ok((!content.is_empty()).then(|| content.digest()))
 }
 
-/// Whether Codex would find files of its own between a top and a working directory.
+/// Whether Codex would find its own files between a top and a working directory.
 pub fn has_agent_files(top: &Path, cwd: &Path) -> bool {
     top.join(CODEX).symlink_metadata().is_ok() || has_nested(top, cwd)
 }

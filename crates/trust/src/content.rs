@@ -1,4 +1,4 @@
-//! What of a repository needs trust, and how two contents differ.
+//! The parts of a repository that need trust, and how two contents differ.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,21 @@ use serde_json::Value;
 
 use crate::Digest;
 
-/// Provost's own file of a project.
+/// Provost's project configuration file.
 pub(crate) const CONFIG: &str = "provost.toml";
 
 /// The workflow that `provost serve` follows.
 pub(crate) const WORKFLOW: &str = "WORKFLOW.md";
 
-/// The directory of which Codex reads settings, hooks, rules and agents, once it trusts a project.
+/// The directory from which Codex reads settings, hooks, rules and agents, once it trusts a
+/// project.
 pub(crate) const CODEX: &str = ".codex";
 
-/// Files besides those in [`CODEX`], which are all of them.
+/// The relevant files outside [`CODEX`], where every file is relevant.
 pub(crate) const SINGLE: [&str; 5] =
     [CONFIG, WORKFLOW, ".claude/settings.json", ".claude/settings.local.json", ".mcp.json"];
 
-/// The files of a project that need trust, for people.
+/// The files of a project that need trust, for display.
 pub const FILES: [&str; 6] = [
     CONFIG,
     WORKFLOW,
@@ -32,10 +33,11 @@ pub const FILES: [&str; 6] = [
     ".mcp.json",
 ];
 
-/// Parts of a workflow's front matter that name no program and widen no rights. Every other part needs trust.
+/// Parts of a workflow's front matter that name no program and grant no rights. Every other part
+/// needs trust.
 const HARMLESS_PARTS: [&str; 4] = ["agent", "polling", "provost", "tracker"];
 
-/// The one harmless key of a part that needs trust otherwise.
+/// The only harmless key of a part that otherwise needs trust.
 const HARMLESS_KEY: &str = "codex.stall_timeout_ms";
 
 /// Everything that needs trust, by file. Empty if nothing does.
@@ -44,10 +46,10 @@ pub struct Content {
     pub parts: Vec<Part>,
 }
 
-/// What needs trust in one file.
+/// The parts of one file that need trust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Relative to the project's top; the file's name for a workflow elsewhere.
+    /// Relative to the project's top; only the file's name for a workflow elsewhere.
     pub file: String,
     pub entries: Vec<Entry>,
 }
@@ -62,7 +64,7 @@ pub struct Entry {
     pub value: String,
 }
 
-/// How one entry differs from what was trusted before.
+/// How one entry differs from the previously trusted one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Change {
@@ -71,13 +73,13 @@ pub enum Change {
     Changed { file: String, before: Entry, after: Entry },
 }
 
-/// Whether a file of a project, named from its top with `/`, needs trust.
+/// Whether a file of a project, relative to its top and with `/`, needs trust.
 pub fn is_relevant(file: &str) -> bool {
     SINGLE.contains(&file) || file.strip_prefix(CODEX).is_some_and(|rest| rest.starts_with('/'))
 }
 
 impl Content {
-    /// Takes what needs trust from the files of a project; others are left out.
+    /// Takes the parts that need trust from the files of a project; other files are ignored.
     pub fn from_files<N: Into<String>>(files: impl IntoIterator<Item = (N, Vec<u8>)>) -> Self {
         let named = files.into_iter().map(|(name, bytes)| (name.into(), bytes));
         let relevant = named.filter(|(name, _)| is_relevant(name));
@@ -86,7 +88,7 @@ impl Content {
         Content { parts: parts.filter(|part| !part.entries.is_empty()).collect() }
     }
 
-    /// Takes what needs trust from a workflow that does not lie at a project's top.
+    /// Takes the parts that need trust from a workflow that is not at a project's top.
     pub fn from_workflow(name: &str, bytes: &[u8]) -> Self {
         let part = Part { file: name.to_owned(), entries: workflow_entries(&text_of(bytes)) };
         Content { parts: Some(part).filter(|part| !part.entries.is_empty()).into_iter().collect() }
@@ -107,7 +109,7 @@ impl Content {
         Content { parts: parts.cloned().collect() }
     }
 
-    /// Returns how this content differs from one that was trusted before.
+    /// Returns how this content differs from a previously trusted one.
     pub fn changes(&self, before: &Content) -> Vec<Change> {
         let (old, new) = (before.by_key(), self.by_key());
         let mut changes = Vec::new();
@@ -165,7 +167,7 @@ impl Part {
     }
 }
 
-/// Bytes that are not UTF-8 are kept apart by their digest.
+/// Bytes that are not UTF-8 are represented by their digest, which keeps them distinct.
 fn text_of(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -180,7 +182,7 @@ fn whole(value: String) -> Entry {
     Entry { key: None, value }
 }
 
-/// A file that cannot be read key by key counts as a whole.
+/// A file that cannot be parsed counts as a whole.
 fn config_entries(text: &str) -> Vec<Entry> {
     let entry = |(key, value): (String, Value)| Entry { key: Some(key), value: value.to_string() };
     match config_trust::entries(text) {
@@ -202,7 +204,7 @@ fn workflow_entries(text: &str) -> Vec<Entry> {
     entries
 }
 
-/// One entry for each key; a key with a dot in its name is quoted, so that no two keys are written alike.
+/// One entry for each key; a key with a dot in its name is quoted, so that no two keys look alike.
 fn flatten(key: String, value: Value, entries: &mut Vec<Entry>) {
     let inner = match value {
         Value::Object(inner) if !inner.is_empty() => inner,

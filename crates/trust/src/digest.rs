@@ -19,7 +19,7 @@ impl Digest {
     pub(crate) fn of(parts: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("provost trust content 1");
         for part in parts {
-            // The length keeps one part from passing into the next.
+            // The length keeps the boundary between two parts unambiguous.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(&part);
         }

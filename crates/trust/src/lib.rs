@@ -1,14 +1,16 @@
-//! Which files of a repository count, because the operator agreed to exactly their content.
+//! Decides which files of a repository take effect: only those whose exact content the operator
+//! agreed to.
 //!
-//! Some files of a repository make Provost or an agent run something, or widen what they may do: [`FILES`]. They
-//! count only if the operator agreed to their content, by `provost trust`. The user's [`TrustStore`] keeps the
-//! digests of what was agreed to.
+//! Some files of a repository make Provost or an agent run something, or extend their rights:
+//! [`FILES`]. They take effect only if the operator agreed to their content with `provost trust`.
+//! The user's [`TrustStore`] keeps the digests of those contents.
 //!
-//! - [`Content`] is what needs trust, of one project or one workflow file. Pure: [`Content::from_files`] takes
-//!   names and bytes, from a checkout or from a git tree.
-//! - [`read`] reads it from a checkout. Files of other users, files that others can write and links never count.
+//! - [`Content`] is the part of one project or workflow file that needs trust. It is pure:
+//!   [`Content::from_files`] takes names and bytes, from a checkout or from a git tree.
+//! - [`read`] reads it from a checkout. Files of other users, files that others can write and links
+//!   never take effect.
 //! - [`TrustStore`] answers whether a content is trusted.
-//! - [`find_top`] finds the project that a directory lies in, without running git.
+//! - [`find_top`] finds the project that contains a directory, without running git.
 
 mod agent;
 mod content;

@@ -1,4 +1,5 @@
-//! Files and directories that only the user can change, as git has checked since CVE-2022-24765.
+//! Files and directories that only the user can change, by the rules that git applies since
+//! CVE-2022-24765.
 
 use std::{
     fmt, fs, io,
@@ -9,11 +10,11 @@ use std::{
 
 use rustix::{fs::OFlags, process::geteuid};
 
-/// The bits of a mode that let others write.
+/// The mode bits that let others write.
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 
-/// Why a file or directory does not count.
+/// Why a file or directory is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unowned {
     OtherUser { path: PathBuf, uid: u32 },
@@ -23,7 +24,7 @@ pub enum Unowned {
 }
 
 impl Unowned {
-    /// The command that makes it count.
+    /// The command that fixes it.
     pub fn fix(&self) -> String {
         let shown = |path: &Path| shell_word(&path.to_string_lossy());
         match self {
@@ -51,7 +52,8 @@ impl fmt::Display for Unowned {
     }
 }
 
-/// Checks owner and mode of a file or directory; links are not followed. `None` if it does not exist.
+/// Checks owner and mode of a file or directory; links are not followed. `None` if it does not
+/// exist.
 pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Unowned>>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(judge(path, &found).map(|()| found))),
@@ -60,8 +62,8 @@ pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Unown
     }
 }
 
-/// Reads a regular file that only the user can change. The file that is judged is the file that is read. A pipe in
-/// its place does not block. `None` if it does not exist.
+/// Reads a regular file that only the user can change. The checked file is the one that is read. A
+/// pipe in its place does not block. `None` if it does not exist.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Result<Vec<u8>, Unowned>>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
@@ -112,10 +114,10 @@ fn is_link(why: &io::Error) -> bool {
     why.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
-/// Who may own a file.
+/// The users who may own a file.
 struct Users {
     effective: u32,
-    /// Who called `sudo`. As in git, root may use that user's files.
+    /// The user who called `sudo`. As in git, root may use that user's files.
     caller: Option<u32>,
 }
 
@@ -134,8 +136,8 @@ impl Users {
         uid == self.effective || self.caller == Some(uid)
     }
 
-    /// Whether no other user is in a group. Many systems give each user a group and a umask of 002. Only the local
-    /// files are read: a group that they do not list is not private.
+    /// Whether a group has no other user. Many systems give each user a group and a umask of 002.
+    /// Only the local files are read: a group that they do not list is not private.
     fn is_private(&self, gid: u32) -> bool {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         is_private(gid, self.effective, &read("/etc/passwd"), &read("/etc/group"))
@@ -169,7 +171,7 @@ fn is_private(gid: u32, uid: u32, passwd: &str, group: &str) -> bool {
     listed
 }
 
-/// A text as one word of a shell.
+/// Quotes a text as one shell word.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! The project that a directory lies in, found without git.
+//! Finds the project that contains a directory, without git.
 
 use std::{
     fs, io,
@@ -10,10 +10,10 @@ use crate::{
     owned::{self, check},
 };
 
-/// The most that is read of git's own small files.
+/// The most bytes read of git's own small files.
 const MAX_GIT_FILE: u64 = 8 << 10;
 
-/// Why nothing in a project counts.
+/// Why nothing in a project takes effect.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsafe {
     #[error("{0}")]
@@ -22,8 +22,9 @@ pub enum Unsafe {
     Unreadable { path: PathBuf, source: io::Error },
 }
 
-/// Finds the top of the checkout that a directory lies in, whoever owns it. A directory named `.git` counts only if
-/// it is what git takes for a repository: a `HEAD` that names a ref or a commit, `objects` and `refs`.
+/// Finds the top of the checkout that contains a directory, regardless of its owner. A directory
+/// named `.git` counts only if git would accept it as a repository: a `HEAD` that names a ref or a
+/// commit, `objects` and `refs`.
 pub fn find_top(cwd: &Path) -> Option<PathBuf> {
     let top = cwd.ancestors().find(|dir| is_repository(&dir.join(".git")))?;
     Some(top.to_owned())
@@ -41,8 +42,9 @@ pub fn check_owner(top: &Path) -> Result<(), Unsafe> {
     Ok(())
 }
 
-/// Returns the top of the repository's main checkout, if this one is a linked worktree of it. Both sides have to
-/// name each other, so that a directory cannot pass for a worktree of a repository that does not know it.
+/// Returns the top of the repository's main checkout, if this one is a linked worktree of it. Both
+/// sides must name each other, so a directory cannot pretend to be a worktree of a repository that
+/// does not know it.
 pub fn main_top(top: &Path) -> Option<PathBuf> {
     let link = top.join(".git");
     let git_dir = link_target(&link)?;
@@ -63,14 +65,14 @@ fn is_repository(git: &Path) -> bool {
     if found.is_file() {
         return link_target(git).is_some();
     }
-    // A link to a git directory is one to git too.
+    // Git accepts a link to a git directory too.
     let head = read_head(&git.join("HEAD"));
     head.is_some_and(|head| is_head(&head))
         && git.join("objects").is_dir()
         && git.join("refs").is_dir()
 }
 
-/// Whether a text is what git writes into `HEAD`.
+/// Whether a text is valid content of `HEAD`.
 fn is_head(text: &str) -> bool {
     let text = text.trim_end();
     let id = matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -85,7 +87,7 @@ fn link_target(link: &Path) -> Option<PathBuf> {
     (!named.is_empty()).then(|| dir.join(named))
 }
 
-/// Reads the beginning of a small file, whoever owns it. A pipe in its place does not block.
+/// Reads the start of a small file, regardless of its owner. A pipe in its place does not block.
 fn read_head(path: &Path) -> Option<String> {
     use std::{io::Read as _, os::unix::fs::OpenOptionsExt as _};
 

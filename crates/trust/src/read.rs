@@ -1,4 +1,5 @@
-//! Reads what needs trust from a checkout. Nothing that another user owns or can write is read.
+//! Reads the files that need trust from a checkout. Files that another user owns or can write are
+//! not read.
 
 use std::{
     fs, io,
@@ -14,7 +15,7 @@ use crate::{
 /// The largest file that needs trust.
 const MAX_FILE: u64 = 256 << 10;
 
-/// How many files of [`CODEX`] are read, how much in all, and how deep.
+/// Limits on the files of [`CODEX`]: how many, their total size, and the depth.
 const MAX_FILES: usize = 500;
 const MAX_BYTES: usize = 4 << 20;
 const MAX_DEPTH: usize = 8;
@@ -26,12 +27,12 @@ pub enum Error {
     Unowned(Unowned),
     #[error("cannot read {}: {source}", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("{} holds more than {MAX_FILES} files or {MAX_BYTES} bytes, or is more than {MAX_DEPTH} directories deep", .path.display())]
+    #[error("{} contains more than {MAX_FILES} files or {MAX_BYTES} bytes, or is more than {MAX_DEPTH} directories deep", .path.display())]
     TooMany { path: PathBuf },
 }
 
 impl Error {
-    /// The command that helps.
+    /// The command that fixes it.
     pub fn fix(&self) -> Option<String> {
         match self {
             Error::Unowned(why) => Some(why.fix()),
@@ -39,7 +40,7 @@ impl Error {
         }
     }
 
-    /// The file or directory that it is about.
+    /// The affected file or directory.
     pub fn path(&self) -> &Path {
         match self {
             Error::Unowned(
@@ -63,7 +64,7 @@ impl From<Unsafe> for Error {
     }
 }
 
-/// A project's files as they were read once, so that what is judged is what is used.
+/// A project's files, read once, so that the checked content is the one that is used.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     pub content: Content,
@@ -71,13 +72,13 @@ pub struct Snapshot {
     pub config: Option<Vec<u8>>,
 }
 
-/// Reads what needs trust in a project. A project without such files has an empty content, whoever owns it: there
-/// is nothing in it to trust.
+/// Reads the content that needs trust in a project. A project without such files has an empty
+/// content, regardless of its owner: there is nothing to trust.
 pub fn read(top: &Path) -> Result<Content, Error> {
     snapshot(top).map(|snapshot| snapshot.content)
 }
 
-/// Reads what needs trust in a project, and its configuration.
+/// Reads the content that needs trust in a project, and its configuration.
 pub fn snapshot(top: &Path) -> Result<Snapshot, Error> {
     let mut files = Vec::new();
     for name in SINGLE {
@@ -96,14 +97,14 @@ pub fn snapshot(top: &Path) -> Result<Snapshot, Error> {
     Ok(Snapshot { content: Content::from_files(files), config })
 }
 
-/// Reads what needs trust of one workflow file.
+/// Reads the content that needs trust in one workflow file.
 pub fn read_workflow(path: &Path) -> Result<Content, Error> {
     let bytes = read_file(path)?.unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     Ok(Content::from_workflow(&name, &bytes))
 }
 
-/// Every file below `.codex`, named from the top.
+/// Every file below `.codex`, relative to the top.
 pub(crate) fn codex_files(top: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let (mut files, mut total) = (Vec::new(), 0);
     let mut directories = vec![(top.join(CODEX), CODEX.to_owned(), 0)];
@@ -129,7 +130,7 @@ pub(crate) fn codex_files(top: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
     Ok(files)
 }
 
-/// Whether a directory exists; one that does must be the user's.
+/// Whether a directory exists; an existing one must belong to the user.
 fn check_directory(path: &Path) -> Result<bool, Error> {
     match check(path) {
         Ok(Some(Ok(found))) => Ok(found.is_dir()),

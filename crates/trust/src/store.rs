@@ -1,7 +1,7 @@
-//! The trust store: a file for each project, in the user's configuration directory.
+//! The trust store: one file per project, in the user's configuration directory.
 //!
-//! A project may have several contents that were agreed to, such as those of two branches. At most [`MAX_CONTENTS`]
-//! are kept, the newest first.
+//! A user may agree to several contents of a project, such as those of two branches. At most
+//! [`MAX_CONTENTS`] are kept, the newest first.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
     owned::{self, check},
 };
 
-/// How many contents of one project are kept.
+/// The maximum number of contents kept for one project.
 pub const MAX_CONTENTS: usize = 16;
 
 /// The largest entry that is read.
@@ -32,7 +32,7 @@ pub struct TrustStore {
     dir: PathBuf,
 }
 
-/// A project, or a workflow file, with what the user agreed to.
+/// A project, or a workflow file, with the contents that the user agreed to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trusted {
     pub path: PathBuf,
@@ -59,14 +59,14 @@ pub enum Error {
 }
 
 impl TrustStore {
-    /// Opens the store in a user's configuration directory of Provost, such as `~/.config/provost`. It need not
-    /// exist.
+    /// Opens the store in the user's configuration directory for Provost, such as
+    /// `~/.config/provost`. It need not exist.
     pub fn open(config_dir: &Path) -> Self {
         TrustStore { dir: config_dir.join(DIRECTORY) }
     }
 
-    /// Whether the user agreed to this content of a project. What is agreed to for the main checkout of a
-    /// repository counts in its linked worktrees too. An empty content needs no trust.
+    /// Whether the user agreed to this content of a project. Consent for the main checkout of a
+    /// repository also applies to its linked worktrees. An empty content needs no trust.
     pub fn is_trusted(&self, top: &Path, digest: &Digest) -> Result<bool, Error> {
         let agreed = |path: &Path| -> Result<bool, Error> {
             let found = self.find(path)?;
@@ -78,7 +78,8 @@ impl TrustStore {
         main_top(top).map_or(Ok(false), |main| agreed(&main))
     }
 
-    /// Returns what the user agreed to last, for a project or the main checkout of its repository.
+    /// Returns the content that the user agreed to last, for a project or the main checkout of its
+    /// repository.
     pub fn last(&self, top: &Path) -> Result<Option<Content>, Error> {
         let newest = |found: Option<Trusted>| {
             found.and_then(|found| found.contents.into_iter().next()).map(|one| one.content)
@@ -90,7 +91,7 @@ impl TrustStore {
         Ok(newest(main.flatten()))
     }
 
-    /// Records that the user agreed to a content of a project. Only the operator may have this called.
+    /// Records that the user agreed to a content of a project. Only the operator may trigger this.
     pub fn trust(&self, top: &Path, content: &Content) -> Result<(), Error> {
         let digest = content.digest();
         let mut trusted = self
@@ -102,7 +103,7 @@ impl TrustStore {
         self.write(&trusted)
     }
 
-    /// Forgets a project. Returns false if there was nothing to forget.
+    /// Removes a project. Returns false if there was nothing to remove.
     pub fn revoke(&self, top: &Path) -> Result<bool, Error> {
         let path = self.entry(top)?;
         match fs::remove_file(&path) {
@@ -155,7 +156,7 @@ impl TrustStore {
         }
     }
 
-    /// Writes an entry in one step, so that no reader finds a part of it.
+    /// Writes an entry atomically, so that no reader sees a part of it.
     fn write(&self, trusted: &Trusted) -> Result<(), Error> {
         let path = self.entry(&trusted.path)?;
         let failed = |source| Error::File { action: "write", path: path.clone(), source };

@@ -1,7 +1,8 @@
-//! The workflows of BMAD: which status proves which of them.
+//! The workflows of BMAD, and the status that proves each of them.
 //!
-//! `sprint-status.yaml` is asked first, then the story's file; each alone is enough. Where the one has nothing about the
-//! story the other is asked; where it is broken or says two things, nothing is verified.
+//! `sprint-status.yaml` is read first, then the story's file; each alone is sufficient. If the
+//! first has no entry for the story, the second is used; if it is broken or contradictory, nothing
+//! is verified.
 
 use crate::{
     key::Key,
@@ -20,7 +21,7 @@ pub enum Workflow {
     Retro,
 }
 
-/// What an epic's key has to be.
+/// The required form of an epic's key.
 const EPIC_KEY: &str = "an epic such as 3 or epic-3, or one of its stories";
 
 impl Workflow {
@@ -43,8 +44,8 @@ impl Workflow {
         Self::ALL.into_iter().find(|workflow| workflow.verifier() == name)
     }
 
-    /// The statuses that prove it, of a story or of a retrospective. `drafted` and `ready-for-review` are what older
-    /// versions of BMAD write.
+    /// The statuses that prove it, of a story or of a retrospective. Older versions of BMAD write
+    /// `drafted` and `ready-for-review`.
     pub fn counts(self) -> &'static [&'static str] {
         match self {
             Self::Create => {
@@ -56,7 +57,7 @@ impl Workflow {
         }
     }
 
-    /// Says whether a key has the form that is needed.
+    /// Whether a key has the required form.
     pub(crate) fn fits(self, key: &Key) -> Result<(), Reason> {
         match self {
             Self::Retro => epic(key).map(drop),
@@ -66,12 +67,12 @@ impl Workflow {
         }
     }
 
-    /// Looks whether the workflow left behind what it should.
+    /// Checks the result of the workflow.
     pub(crate) fn check(self, project: &Project, key: &Key) -> Result<String, Reason> {
         match self {
             Self::Retro => self.retro(project, key),
             Self::Create => {
-                // A status without a story would say that there is something to develop.
+                // A status without a story would claim that there is something to develop.
                 story::is_there(project, key)?;
                 self.story(project, key)
             }
@@ -87,13 +88,13 @@ impl Workflow {
             Err(reason) => return Err(reason),
         };
         match story::status(project, key).and_then(|status| self.counted(&status)) {
-            // The sprint's word tells more than that the story has none.
+            // The sprint's status is more informative than a story without one.
             Err(reason) if reason.is_absence() && is_status(&first) => Err(first),
             other => other,
         }
     }
 
-    /// All stories of the epic are done, and its retrospective was held.
+    /// Checks that all stories of the epic are done, and that its retrospective was held.
     fn retro(self, project: &Project, key: &Key) -> Result<String, Reason> {
         let epic = epic(key)?;
         let sprint = Sprint::read(project)?;
@@ -121,7 +122,7 @@ fn epic(key: &Key) -> Result<&str, Reason> {
     key.epic().ok_or_else(|| Reason::Key { key: key.as_str().to_owned(), expected: EPIC_KEY })
 }
 
-/// Says whether a status was found, only not one that counts.
+/// Whether a status was found that does not count.
 fn is_status(reason: &Reason) -> bool {
     matches!(reason, Reason::Differs { .. })
 }

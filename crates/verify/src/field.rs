@@ -1,4 +1,4 @@
-//! A field of a YAML, JSON or TOML file, or of the front matter of a Markdown file.
+//! Reads a field of a YAML, JSON or TOML file, or of the front matter of a Markdown file.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{project::Text, reason::Reason};
 
-/// What stands alone on the lines around front matter.
+/// The delimiter line around front matter.
 const FENCE: &str = "---";
 
-/// How a file is read, told by its name.
+/// The format of a file, by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Yaml,
@@ -29,7 +29,7 @@ impl Format {
         }
     }
 
-    /// Reads the whole file. A key that is there twice is a mistake in each of the formats.
+    /// Parses the whole file. A duplicate key is an error in each of the formats.
     pub(crate) fn parse(self, read: &Text) -> Result<Value, Reason> {
         let text = read.text.strip_prefix('\u{feff}').unwrap_or(&read.text);
         let parsed = match self {
@@ -42,7 +42,7 @@ impl Format {
     }
 }
 
-/// Finds a value below a file's top.
+/// Finds a nested value.
 pub(crate) fn find<'v>(
     value: &'v Value,
     segments: &[String],
@@ -54,7 +54,7 @@ pub(crate) fn find<'v>(
         .ok_or_else(|| Reason::NoField { path: path.to_owned(), field: segments.join(".") })
 }
 
-/// The text of a single value: a number or a switch is its own text, nothing else has one.
+/// Returns the text of a scalar value; None for lists, tables and null.
 pub(crate) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -64,17 +64,17 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
 }
 
 pub(crate) fn yaml(text: &str) -> Result<Value, String> {
-    // The library's own words are for who programs with it, and name its options.
+    // The library's default messages address programmers, and name its options.
     let told = |why: serde_saphyr::Error| {
         why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
     };
     serde_saphyr::from_str(text).map_err(told)
 }
 
-/// JSON that says a key twice leaves it to its reader which one counts; here none does.
+/// Parses JSON. Readers disagree about a duplicate key; here it is an error.
 fn json(text: &str) -> Result<Value, String> {
     let value: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
-    // Whatever is JSON is YAML too, and there a second key is an error.
+    // All JSON is YAML too, where a duplicate key is an error.
     yaml(text).map(|_| value)
 }
 
@@ -82,7 +82,7 @@ fn front_matter(text: &str) -> Result<Value, String> {
     yaml(head(text)?.ok_or("it has no front matter between lines of ---")?)
 }
 
-/// Gives what stands between the fences at the top of a text, if it begins with one.
+/// Returns the text between the fences at the start, if there is front matter.
 pub(crate) fn head(text: &str) -> Result<Option<&str>, String> {
     let mut lines = text.split_inclusive('\n');
     let Some(first) = lines.next().filter(|line| line.trim_end() == FENCE) else { return Ok(None) };
@@ -93,7 +93,7 @@ pub(crate) fn head(text: &str) -> Result<Option<&str>, String> {
         }
         end += line.len();
     }
-    Err("it begins with --- and has no second --- that ends it".to_owned())
+    Err("it starts with --- but has no closing ---".to_owned())
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! What a workflow was about: a key that may stand in paths, fields and commands.
+//! The key of a work item, safe to use in paths, fields and commands.
 
-/// The longest key.
+/// Maximum length of a key.
 const MAX_KEY: usize = 128;
 
-/// A key such as `1-2-login`, `1.2` or `PAY-7`. It has letters, digits, `.`, `_` and `-` only, begins with a letter or a
-/// digit and has no `..`, so that wherever it is put it is one name, no option, no pattern and no way out.
+/// A key such as `1-2-login`, `1.2` or `PAY-7`. It consists of letters, digits, `.`, `_` and `-`,
+/// starts with a letter or a digit and does not contain `..`. So it is always a single name, never
+/// an option, a pattern or a path to another directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key(String);
 
@@ -20,12 +21,12 @@ pub struct KeyFault;
 pub(crate) struct Numbers<'k> {
     pub(crate) epic: &'k str,
     pub(crate) story: &'k str,
-    /// What follows the numbers, as in `login`.
+    /// The part after the numbers, such as `login`.
     pub(crate) slug: Option<&'k str>,
 }
 
 impl Key {
-    /// Takes a text that has the form of a key.
+    /// Parses a key.
     pub fn parse(text: &str) -> Result<Self, KeyFault> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let fits = (1..=MAX_KEY).contains(&text.len())
@@ -39,7 +40,7 @@ impl Key {
         &self.0
     }
 
-    /// Gives the numbers of epic and story, if the key has them.
+    /// Returns the numbers of epic and story, if the key has them.
     pub(crate) fn numbers(&self) -> Option<Numbers<'_>> {
         let (epic, rest) = self.0.split_once(['.', '-'])?;
         let dashed = self.0.as_bytes().get(epic.len()) == Some(&b'-');
@@ -52,7 +53,7 @@ impl Key {
         (is_number(epic) && is_number(story) && named).then_some(Numbers { epic, story, slug })
     }
 
-    /// Gives the number of the epic: of a story's key, or of `3` or `epic-3`.
+    /// Returns the number of the epic: of a story's key, or of `3` or `epic-3`.
     pub(crate) fn epic(&self) -> Option<&str> {
         let alone = self.0.strip_prefix("epic-").unwrap_or(&self.0);
         if is_number(alone) { Some(alone) } else { self.numbers().map(|numbers| numbers.epic) }

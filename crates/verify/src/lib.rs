@@ -1,9 +1,10 @@
-//! Whether a workflow really finished: verifiers as values, and what to do if it did not.
+//! Verifies that a workflow really finished, and advises what to do if not.
 //!
-//! A verifier looks at what the work left behind, never at what an agent says or a terminal shows. It fails closed:
-//! what is missing, unreadable, malformed or there twice is not verified, and the [`Reason`] says which it was. The
-//! files are an agent's, so they are read up to a limit, never from outside of the project's directory, and nothing
-//! in them is run. Commands are values here; whoever calls [`Verifier::check`] runs them.
+//! A verifier examines the result of the work, never the claim of an agent or the screen of a
+//! terminal. It fails closed: anything missing, unreadable, malformed or ambiguous is not verified,
+//! and the [`Reason`] says which. The files belong to an agent, so they are read up to a limit,
+//! never from outside the project's directory, and nothing in them is run. Commands are values
+//! here; the caller of [`Verifier::check`] runs them.
 
 mod bmad;
 mod field;

@@ -1,8 +1,8 @@
-//! Two pictures of a project, compared point by point.
+//! Compares two pictures of a project pixel by pixel.
 //!
-//! Only PNG is read, up to a limit of bytes and points. Colours are compared with eight bits each and as they are
-//! written: profiles and gamma are not applied, and of an animation only the first picture counts. A point that is
-//! transparent in both is the same, whatever colour it would have.
+//! Only PNG is read, up to a limit of bytes and pixels. Colours are compared with eight bits each
+//! and as stored: profiles and gamma are not applied, and only the first frame of an animation
+//! counts. A pixel that is transparent in both is equal, whatever its colour.
 
 use std::{
     io::Cursor,
@@ -13,29 +13,29 @@ use png::{ColorType, Decoder, Limits, Transformations};
 
 use crate::{project::Project, reason::Reason};
 
-/// The largest file that is read as a picture.
+/// Maximum size of a picture file.
 pub const MAX_PICTURE_BYTES: u64 = 32 << 20;
 
-/// The most points that a picture may have.
+/// Maximum number of pixels of a picture.
 pub const MAX_POINTS: u64 = 16 << 20;
 
-/// What a decoder may hold besides the points themselves.
+/// Maximum memory of the decoder besides the pixels themselves.
 const MAX_BESIDES: usize = 16 << 20;
 
-/// The whole range of a colour, in millionths.
+/// The range of a colour, in millionths.
 const WHOLE: u64 = 1_000_000;
 
-/// What two pictures are, and in how many points they differ.
+/// Two pictures, and the number of pixels in which they differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     pub expected: Read,
     pub actual: Read,
-    /// All of them, where the two are not of one size.
+    /// All of them, if the sizes differ.
     pub differing: u64,
     pub points: u64,
 }
 
-/// A picture that was read.
+/// A decoded picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     /// BLAKE3 of the file.
@@ -44,33 +44,34 @@ pub struct Read {
     pub height: u32,
 }
 
-/// Why a file is no picture that can be compared.
+/// Why a file cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPicture {
     #[error("{0}")]
     File(Reason),
-    #[error("{path} is no path below the directory of the work")]
+    #[error("{path} is not a path inside the worktree")]
     Path { path: String },
-    #[error("{path} is no PNG picture that can be read: {why}")]
+    #[error("{path} is not a readable PNG picture: {why}")]
     Malformed { path: String, why: String },
-    #[error("{path} has {width}x{height} points; at most {MAX_POINTS} are compared")]
+    #[error("{path} has {width}x{height} pixels; the limit is {MAX_POINTS}")]
     TooManyPoints { path: String, width: u32, height: u32 },
 }
 
-/// The points of a picture.
+/// The pixels of a picture.
 struct Points {
     width: u32,
     height: u32,
-    /// How many bytes a point has: grey, grey and alpha, three colours, or those and alpha.
+    /// Bytes per pixel: grey, grey and alpha, three colours, or those and alpha.
     bytes: usize,
     data: Vec<u8>,
 }
 
-/// Compares two pictures below a directory. A point differs where a colour is off by more than `tolerance`, in
-/// millionths of its range.
+/// Compares two pictures below a directory. A pixel differs if a colour is off by more than
+/// `tolerance`, in millionths of its range.
 pub fn compare(
     root: &Path,
-    (expected, actual): (&str, &str),
+    expected: &str,
+    actual: &str,
     tolerance: u32,
 ) -> Result<Comparison, BadPicture> {
     let project = Project::open(root).map_err(BadPicture::File)?;
@@ -116,7 +117,7 @@ fn decoded(path: &str, bytes: &[u8]) -> Result<Points, BadPicture> {
         ColorType::Rgba => 4,
         ColorType::Indexed => return Err(malformed(&"its palette was not applied")),
     };
-    // The first picture of an animation may be smaller than the whole.
+    // The first frame of an animation may be smaller than the whole.
     if (frame.width, frame.height) != (width, height) {
         return Err(malformed(&"its first picture does not fill it"));
     }
@@ -124,7 +125,7 @@ fn decoded(path: &str, bytes: &[u8]) -> Result<Points, BadPicture> {
 }
 
 impl Points {
-    /// Gives in how many points another picture differs, of how many.
+    /// Returns the number of differing pixels, and of all pixels.
     fn differing(&self, other: &Points, tolerance: u32) -> (u64, u64) {
         let count = |points: &Points| u64::from(points.width) * u64::from(points.height);
         if (self.width, self.height) != (other.width, other.height) {
@@ -136,7 +137,7 @@ impl Points {
         (differing as u64, count(self))
     }
 
-    /// Gives all points with their three colours and how opaque they are.
+    /// Returns all pixels as three colours and opacity.
     fn all(&self) -> impl Iterator<Item = [u8; 4]> {
         self.data.chunks_exact(self.bytes).map(|point| match *point {
             [grey] => [grey, grey, grey, u8::MAX],
@@ -163,23 +164,26 @@ mod tests {
 
     use super::*;
 
-    /// Writes a picture of three colours and alpha, whose points are given by their places.
+    /// Writes a picture with three colours and alpha, whose pixels depend on their coordinates.
     fn written(
         dir: &Path,
         name: &str,
-        (width, height): (u32, u32),
+        width: u32,
+        height: u32,
         point: impl Fn(u32, u32) -> [u8; 4],
     ) {
         let places = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
         let data: Vec<u8> = places.flat_map(|(x, y)| point(x, y)).collect();
-        encoded(dir, name, (width, height), (ColorType::Rgba, BitDepth::Eight), &data);
+        encoded(dir, name, width, height, ColorType::Rgba, BitDepth::Eight, &data);
     }
 
     fn encoded(
         dir: &Path,
         name: &str,
-        (width, height): (u32, u32),
-        (colours, depth): (ColorType, BitDepth),
+        width: u32,
+        height: u32,
+        colours: ColorType,
+        depth: BitDepth,
         data: &[u8],
     ) {
         let mut bytes = Vec::new();
@@ -199,14 +203,14 @@ mod tests {
     #[test]
     fn the_same_points_are_alike_whatever_their_files_look_like() {
         let dir = tempfile::tempdir().unwrap();
-        written(dir.path(), "a.png", (8, 4), plain);
+        written(dir.path(), "a.png", 8, 4, plain);
         let grey: Vec<u8> = [200; 32].to_vec();
-        encoded(dir.path(), "g.png", (8, 4), (ColorType::Grayscale, BitDepth::Eight), &grey);
-        written(dir.path(), "h.png", (8, 4), |_, _| [200, 200, 200, 255]);
-        let same = compare(dir.path(), ("g.png", "h.png"), 0).unwrap();
+        encoded(dir.path(), "g.png", 8, 4, ColorType::Grayscale, BitDepth::Eight, &grey);
+        written(dir.path(), "h.png", 8, 4, |_, _| [200, 200, 200, 255]);
+        let same = compare(dir.path(), "g.png", "h.png", 0).unwrap();
         assert_eq!((same.differing, same.points), (0, 32));
         assert_ne!(same.expected.digest, same.actual.digest);
-        let other = compare(dir.path(), ("a.png", "h.png"), 0).unwrap();
+        let other = compare(dir.path(), "a.png", "h.png", 0).unwrap();
         assert_eq!((other.differing, other.points), (32, 32));
         assert_eq!((other.expected.width, other.expected.height), (8, 4));
     }
@@ -214,36 +218,30 @@ mod tests {
     #[test]
     fn a_point_differs_where_one_colour_is_off_by_more_than_the_tolerance() {
         let dir = tempfile::tempdir().unwrap();
-        written(dir.path(), "a.png", (10, 10), plain);
-        // Off by 5 of 255, which is a little less than 2 %.
-        written(dir.path(), "b.png", (10, 10), |x, y| match (x, y) {
+        written(dir.path(), "a.png", 10, 10, plain);
+        // Off by 5 of 255, a little less than 2 %.
+        written(dir.path(), "b.png", 10, 10, |x, y| match (x, y) {
             (0, 0) | (9, 9) => [10, 25, 30, 255],
             _ => plain(x, y),
         });
-        let found =
-            |tolerance| compare(dir.path(), ("a.png", "b.png"), tolerance).unwrap().differing;
+        let found = |tolerance| compare(dir.path(), "a.png", "b.png", tolerance).unwrap().differing;
         assert_eq!((found(0), found(19_000), found(20_000)), (2, 2, 0));
     }
 
     #[test]
     fn what_cannot_be_seen_does_not_differ_and_how_opaque_it_is_does() {
         let dir = tempfile::tempdir().unwrap();
-        written(dir.path(), "a.png", (2, 1), |_, _| [0, 0, 0, 0]);
-        written(
-            dir.path(),
-            "b.png",
-            (2, 1),
-            |x, _| if x == 0 { [9, 9, 9, 0] } else { [0, 0, 0, 1] },
-        );
-        assert_eq!(compare(dir.path(), ("a.png", "b.png"), 0).unwrap().differing, 1);
+        written(dir.path(), "a.png", 2, 1, |_, _| [0, 0, 0, 0]);
+        written(dir.path(), "b.png", 2, 1, |x, _| if x == 0 { [9, 9, 9, 0] } else { [0, 0, 0, 1] });
+        assert_eq!(compare(dir.path(), "a.png", "b.png", 0).unwrap().differing, 1);
     }
 
     #[test]
     fn pictures_of_two_sizes_differ_in_all_points() {
         let dir = tempfile::tempdir().unwrap();
-        written(dir.path(), "a.png", (4, 4), plain);
-        written(dir.path(), "b.png", (4, 5), plain);
-        let found = compare(dir.path(), ("a.png", "b.png"), 0).unwrap();
+        written(dir.path(), "a.png", 4, 4, plain);
+        written(dir.path(), "b.png", 4, 5, plain);
+        let found = compare(dir.path(), "a.png", "b.png", 0).unwrap();
         assert_eq!((found.differing, found.points), (20, 20));
         assert_eq!((found.actual.width, found.actual.height), (4, 5));
     }
@@ -252,7 +250,7 @@ mod tests {
     fn what_is_no_picture_is_named_with_the_reason() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        written(dir.path(), "a.png", (4, 4), plain);
+        written(dir.path(), "a.png", 4, 4, plain);
         fs::write(at("empty.png"), "").unwrap();
         fs::write(at("text.png"), "this is no picture").unwrap();
         let mut cut = fs::read(at("a.png")).unwrap();
@@ -263,34 +261,35 @@ mod tests {
         spoiled[middle] ^= 0xff;
         fs::write(at("spoiled.png"), &spoiled).unwrap();
         fs::File::create(at("large.png")).unwrap().set_len(MAX_PICTURE_BYTES + 1).unwrap();
-        let why = |name: &str| match compare(dir.path(), ("a.png", name), 0) {
+        let why = |name: &str| match compare(dir.path(), "a.png", name, 0) {
             Ok(found) => panic!("{name}: {found:?}"),
             Err(why) => why.to_string(),
         };
         for name in ["empty.png", "text.png", "cut.png", "spoiled.png"] {
             let why = why(name);
-            assert!(why.starts_with(&format!("{name} is no PNG picture")), "{why}");
+            assert!(why.starts_with(&format!("{name} is not a readable PNG picture")), "{why}");
         }
         assert!(why("large.png").contains("large.png"), "{}", why("large.png"));
         assert!(why("nothing.png").contains("nothing.png"), "{}", why("nothing.png"));
         for path in ["/etc/passwd", "../a.png", "", "./a.png"] {
-            assert!(why(path).contains("is no path"), "{path}");
+            assert!(why(path).contains("is not a path"), "{path}");
         }
     }
 
     #[test]
     fn a_picture_of_too_many_points_is_not_decoded() {
         let dir = tempfile::tempdir().unwrap();
-        written(dir.path(), "a.png", (1, 1), plain);
+        written(dir.path(), "a.png", 1, 1, plain);
         let mut bytes = fs::read(dir.path().join("a.png")).unwrap();
-        // The width stands behind the signature, the length and the name of the first chunk; its checksum follows it.
+        // The width follows the signature, the length and the name of the first chunk; its checksum
+        // comes after it.
         bytes[16..20].copy_from_slice(&100_000_u32.to_be_bytes());
         bytes[20..24].copy_from_slice(&100_000_u32.to_be_bytes());
         let sum = crc(&bytes[12..29]);
         bytes[29..33].copy_from_slice(&sum.to_be_bytes());
         fs::write(dir.path().join("huge.png"), bytes).unwrap();
-        let why = compare(dir.path(), ("a.png", "huge.png"), 0).unwrap_err().to_string();
-        assert!(why.contains("100000x100000 points"), "{why}");
+        let why = compare(dir.path(), "a.png", "huge.png", 0).unwrap_err().to_string();
+        assert!(why.contains("100000x100000 pixels"), "{why}");
     }
 
     fn crc(bytes: &[u8]) -> u32 {

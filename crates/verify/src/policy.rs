@@ -1,27 +1,27 @@
-//! What to do after a try of a workflow. It is advice: nothing here does anything.
+//! Advises what to do after an attempt of a workflow. Nothing here acts.
 
-/// How a workflow is tried again.
+/// The retry policy of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How often it is tried again after the first time.
+    /// Maximum number of retries after the first attempt.
     pub retries: u32,
     pub urgency: Urgency,
-    /// Whether a try that comes to the same as the one before is the last.
+    /// Whether an attempt with the same result as the previous one is the last.
     pub defer_on_plateau: bool,
-    /// Agents that take every second try, in turn.
+    /// Agents that take every second attempt, in turn.
     pub fallback: Vec<String>,
 }
 
-/// What it means that a workflow does not come to its end.
+/// What it means that a workflow does not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// A person has to decide before anything goes on.
+    /// The user has to decide before anything continues.
     Critical,
-    /// It can be put aside, and the rest goes on.
+    /// It can be deferred, and the rest continues.
     Preference,
 }
 
-/// How a try ended.
+/// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Completed,
@@ -31,43 +31,43 @@ pub enum Ending {
     Failed,
     Lost,
     TimedOut,
-    /// A state was waited for, and it was reached.
+    /// The awaited state was reached.
     Reached,
 }
 
-/// A try, with what it came to.
+/// An attempt, with its result.
 #[derive(Clone, Copy, Debug)]
 pub struct Try<'a> {
     /// Counts from 1.
     pub no: u32,
     pub ending: Ending,
     pub reason: &'a str,
-    /// Whether the work was held against the verifier; if that could not be done another try comes to the same.
+    /// Whether the verifier could examine the work; if not, another attempt has the same result.
     pub asked: bool,
-    /// The tree that it left, if one is known.
+    /// The resulting tree, if it is known.
     pub tree: Option<&'a str>,
     pub previous: Option<&'a Previous>,
 }
 
-/// What the try before came to.
+/// The result of the previous attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Previous {
     pub reason: String,
     pub tree: Option<String>,
 }
 
-/// What to do next, and why.
+/// The next step, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     pub what: Next,
     pub because: String,
-    /// How many tries are left.
+    /// Number of attempts left.
     pub left: u32,
-    /// The agent that the next try is for; none means the usual one.
+    /// The agent for the next attempt; None means the default one.
     pub agent: Option<String>,
 }
 
-/// What can be done.
+/// The possible next steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     Proceed,
@@ -88,17 +88,20 @@ impl Next {
 }
 
 impl Policy {
-    /// Says what to do after a try.
+    /// Returns the next step after an attempt.
     pub fn advise(&self, tried: Try<'_>) -> Advice {
         let left = self.retries.saturating_sub(tried.no.saturating_sub(1));
         let (what, because) = match tried.ending {
-            Ending::Completed | Ending::Reached => (Next::Proceed, "it came to its end".to_owned()),
-            Ending::NeedsInput => (Next::Escalate, "it waits for a person".to_owned()),
-            // Nobody knows that it ended, and a second agent beside the first would spoil the work of both.
-            Ending::Lost => (Next::Escalate, "it may still be at work, unseen".to_owned()),
-            Ending::TimedOut => (Next::Escalate, "the watch ended and the work goes on".to_owned()),
+            Ending::Completed | Ending::Reached => (Next::Proceed, "it completed".to_owned()),
+            Ending::NeedsInput => (Next::Escalate, "it waits for the user".to_owned()),
+            // The agent may still be running, and a second one beside it would damage the work of
+            // both.
+            Ending::Lost => (Next::Escalate, "it may still be running, unobserved".to_owned()),
+            Ending::TimedOut => {
+                (Next::Escalate, "the monitor timed out while the work continues".to_owned())
+            }
             Ending::Incomplete if !tried.asked => {
-                (Next::Escalate, "the verifier could not be asked, whatever the work is".to_owned())
+                (Next::Escalate, "the verifier could not run".to_owned())
             }
             Ending::Incomplete | Ending::Failed | Ending::Stuck => self.again(tried, left),
         };
@@ -108,7 +111,10 @@ impl Policy {
 
     fn again(&self, tried: Try<'_>, left: u32) -> (Next, String) {
         if self.defer_on_plateau && tried.is_plateau() {
-            return (Next::Defer, "this try came to the same as the one before".to_owned());
+            return (
+                Next::Defer,
+                "this attempt had the same result as the previous one".to_owned(),
+            );
         }
         if left > 0 {
             let first = if tried.ending == Ending::Stuck { ", once it is stopped" } else { "" };
@@ -119,12 +125,12 @@ impl Policy {
                 (Next::Escalate, "no retries are left, and it is critical".to_owned())
             }
             Urgency::Preference => {
-                (Next::Defer, "no retries are left, and it can be put aside".to_owned())
+                (Next::Defer, "no retries are left, and it can be deferred".to_owned())
             }
         }
     }
 
-    /// Every second try is for another agent, in turn.
+    /// Returns the agent of an attempt: every second one is for another agent, in turn.
     fn agent_of(&self, no: u32) -> Option<String> {
         let turn = usize::try_from(no / 2).ok()?.checked_sub(1)?;
         let others = self.fallback.len();
@@ -133,8 +139,8 @@ impl Policy {
 }
 
 impl Try<'_> {
-    /// The same reason on the same tree: another try of the same kind will hardly come to something else. A tree
-    /// that nobody knows is not the same as another one.
+    /// Whether the reason and the tree are the same as before: another attempt of the same kind
+    /// would hardly change that. An unknown tree never equals another one.
     fn is_plateau(&self) -> bool {
         self.previous.is_some_and(|previous| {
             previous.reason == self.reason
@@ -157,7 +163,7 @@ mod tests {
     fn no_try_helps_where_the_verifier_cannot_be_asked() {
         let unasked = Try { asked: false, ..tried(1, Ending::Incomplete) };
         assert_eq!(policy(Urgency::Preference).advise(unasked).what, Next::Escalate);
-        // What failed by itself is tried again, whatever the verifier could do.
+        // Work that failed by itself is retried, whatever the verifier could do.
         let failed = Try { asked: false, ..tried(1, Ending::Failed) };
         assert_eq!(policy(Urgency::Preference).advise(failed).what, Next::Retry);
     }

@@ -1,4 +1,5 @@
-//! The project's directory, looked at but never left: one file for one name, read up to a limit.
+//! Reads files of the project's directory, and never outside it: one file for one name, up to a
+//! limit.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,26 +9,27 @@ use provost_sys::agent_file;
 
 use crate::reason::Reason;
 
-/// The largest file that is read. What is larger is not verified.
+/// Maximum size of a file. A larger one is not verified.
 pub const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// How many names of one directory are looked at for a pattern. With more, nobody knows whether one alone matches.
+/// Maximum number of names examined in a directory. With more, a unique match cannot be
+/// established.
 const MAX_NAMES: usize = 100_000;
 
-/// A directory, with links on the way to it followed.
+/// A directory, with links on the way to it resolved.
 #[derive(Debug)]
 pub(crate) struct Project {
     root: PathBuf,
 }
 
-/// A path below the project's directory; a star in its last part stands for any text.
+/// A path below the project's directory; a star in its last part matches any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     directory: PathBuf,
     name: String,
 }
 
-/// A text with the place that it was read from.
+/// A text with its path.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) path: String,
@@ -35,16 +37,16 @@ pub(crate) struct Text {
 }
 
 impl Pattern {
-    /// Takes a relative path that goes down only. A star may stand in its last part, once.
+    /// Parses a relative path without `..`. Its last part may contain one star.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let path = Path::new(text);
         let down = |part: Component<'_>| matches!(part, Component::Normal(_));
         if text.is_empty() || !path.components().all(down) || text.contains('\0') {
-            return Err(format!("{text:?} is no path below the project's directory"));
+            return Err(format!("{text:?} is not a path inside the project's directory"));
         }
         let (directory, name) = text.rsplit_once('/').unwrap_or(("", text));
         if directory.contains('*') || name.matches('*').count() > 1 || name.is_empty() {
-            return Err(format!("{text:?} may have one star, in the name of the file"));
+            return Err(format!("{text:?} may contain one star only, in the file name"));
         }
         Ok(Self { directory: PathBuf::from(directory), name: name.to_owned() })
     }
@@ -53,7 +55,7 @@ impl Pattern {
         self.directory.join(&self.name).display().to_string()
     }
 
-    /// A hidden file is matched only by a pattern that is hidden too.
+    /// Whether a name matches. A hidden file only matches a hidden pattern.
     fn matches(&self, name: &str) -> bool {
         match self.name.split_once('*') {
             None => name == self.name,
@@ -72,12 +74,12 @@ impl Project {
     pub(crate) fn open(root: &Path) -> Result<Self, Reason> {
         match root.canonicalize() {
             Ok(root) if root.is_dir() => Ok(Self { root }),
-            Ok(_) => Err(Reason::NoProject { why: "it is no directory".to_owned() }),
+            Ok(_) => Err(Reason::NoProject { why: "it is not a directory".to_owned() }),
             Err(why) => Err(Reason::NoProject { why: why.to_string() }),
         }
     }
 
-    /// Gives the paths that match, sorted; none where there is no such directory.
+    /// Returns the matching paths, sorted; empty if the directory does not exist.
     pub(crate) fn matching(&self, pattern: &Pattern) -> Result<Vec<PathBuf>, Reason> {
         if !pattern.name.contains('*') {
             let path = pattern.directory.join(&pattern.name);
@@ -114,7 +116,7 @@ impl Project {
         Ok(found)
     }
 
-    /// Gives the one path that matches any of the patterns.
+    /// Returns the only path that matches any of the patterns.
     pub(crate) fn one(&self, patterns: &[Pattern]) -> Result<PathBuf, Reason> {
         let mut found = Vec::new();
         for pattern in patterns {
@@ -131,7 +133,7 @@ impl Project {
         }
     }
 
-    /// Reads a text file, if it is one and lies in the project whatever links lead to it.
+    /// Reads a text file, if its real path is in the project.
     pub(crate) fn read(&self, relative: &Path) -> Result<Text, Reason> {
         let path = relative.display().to_string();
         match String::from_utf8(self.bytes(relative, MAX_FILE_BYTES)?) {
@@ -140,7 +142,7 @@ impl Project {
         }
     }
 
-    /// Reads a file of at most so many bytes, if it lies in the project whatever links lead to it.
+    /// Reads a file of at most `limit` bytes, if its real path is in the project.
     pub(crate) fn bytes(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, Reason> {
         let path = relative.display().to_string();
         let file = self.file(relative, &path)?;
@@ -152,18 +154,18 @@ impl Project {
         }
     }
 
-    /// Looks whether something is a regular file of the project.
+    /// Checks that a path is a regular file of the project.
     pub(crate) fn is_file(&self, relative: &Path) -> Result<(), Reason> {
         self.file(relative, &relative.display().to_string()).map(drop)
     }
 
-    /// A link that leads nowhere, at a path that is not there or on the way to it, is broken and not absent.
+    /// Checks for dangling links: one at or above a missing path means broken, not absent.
     fn leads_somewhere(&self, relative: &Path) -> Result<(), Reason> {
         let broken = relative.ancestors().map(|part| self.root.join(part)).any(|part| {
             let is_link = part.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
             is_link && !part.exists()
         });
-        let why = || "a link leads nowhere".to_owned();
+        let why = || "it is a dangling link".to_owned();
         let path = || relative.display().to_string();
         if broken { Err(Reason::Unreadable { path: path(), why: why() }) } else { Ok(()) }
     }
@@ -180,7 +182,8 @@ impl Project {
         let Ok(below) = real.strip_prefix(&self.root) else {
             return Err(Reason::Outside { path });
         };
-        // Neither a pipe that nobody writes to nor a link put there meanwhile holds us up or leads us out.
+        // Neither a pipe without a writer nor a link created meanwhile can block us or lead
+        // outside.
         match agent_file::Root::open(&self.root).and_then(|root| root.open_file(below)) {
             Ok(file) => Ok(file),
             Err(agent_file::Error::Io { source, .. }) => {

@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-/// How many files are named of those that match where one should.
+/// Maximum number of matching files that a message names.
 const NAMED_FILES: usize = 5;
 
-/// The longest text of a file that is repeated.
+/// Maximum number of characters of a file's text that a message quotes.
 const SHOWN_CHARS: usize = 80;
 
-/// Why a verifier does not say yes. Paths are relative to the project's directory.
+/// Why a verifier fails. Paths are relative to the project's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The key has not the form that the verifier needs.
+    /// The key does not have the required form.
     Key {
         key: String,
         expected: &'static str,
     },
-    /// The project's directory cannot be looked at.
+    /// The project's directory cannot be read.
     NoProject {
         why: String,
     },
@@ -28,7 +28,7 @@ pub enum Reason {
         path: String,
         found: Vec<String>,
     },
-    /// The path leads out of the project, by a link.
+    /// A link leads out of the project.
     Outside {
         path: String,
     },
@@ -56,7 +56,7 @@ pub enum Reason {
         path: String,
         fields: Vec<String>,
     },
-    /// There is a list, a table or nothing where a text should be.
+    /// There is a list, a table or nothing instead of a text.
     NotText {
         path: String,
         field: String,
@@ -73,8 +73,8 @@ pub enum Reason {
     },
     CommandEnded {
         how: String,
-        /// The last that it printed, if anything. It is no part of the reason in words: two tries that fail for the
-        /// same reason may print different times.
+        /// The end of its output. It is not part of the displayed reason: two attempts that fail
+        /// for the same reason may print different times.
         said: String,
     },
     CommandNotRun {
@@ -83,7 +83,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The kind of reason in one word, for programs.
+    /// The kind of the reason, for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Key { .. } => "key",
@@ -105,18 +105,18 @@ impl Reason {
         }
     }
 
-    /// Gives the last that a command printed which failed.
+    /// Returns the end of the output of a failed command.
     pub fn said(&self) -> Option<&str> {
         let Self::CommandEnded { said, .. } = self else { return None };
         Some(said.as_str()).filter(|said| !said.is_empty())
     }
 
-    /// Says whether the work was not looked at at all: no other work would come to something else.
+    /// Whether the work was not examined at all: other work would not change that.
     pub fn is_no_answer(&self) -> bool {
         matches!(self, Self::Key { .. } | Self::CommandNotRun { .. })
     }
 
-    /// Says whether there simply is nothing: another source may know more.
+    /// Whether something is merely absent: another source may have it.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, Self::NoFile { .. } | Self::NoField { .. })
     }
@@ -126,16 +126,16 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key { key, expected } => {
-                write!(f, "the key {} does not fit: expected {expected}", quote(key))
+                write!(f, "invalid key {}: expected {expected}", quote(key))
             }
             Self::NoProject { why } => write!(f, "the project's directory cannot be used: {why}"),
             Self::NoFile { path } => write!(f, "there is no {}", plain(path)),
             Self::SeveralFiles { path, found } => {
                 let named = list(found);
-                write!(f, "{} files match {}, and one has to: {named}", found.len(), plain(path))
+                write!(f, "{} files match {}, expected one: {named}", found.len(), plain(path))
             }
             Self::Outside { path } => write!(f, "{} leads out of the project", plain(path)),
-            Self::NotAFile { path } => write!(f, "{} is no regular file", plain(path)),
+            Self::NotAFile { path } => write!(f, "{} is not a regular file", plain(path)),
             Self::Unreadable { path, why } => write!(f, "{} cannot be read: {why}", plain(path)),
             Self::TooLarge { path, limit } => {
                 write!(f, "{} is larger than {limit} bytes", plain(path))
@@ -145,10 +145,10 @@ impl fmt::Display for Reason {
             }
             Self::NoField { path, field } => write!(f, "{} has no {}", plain(path), plain(field)),
             Self::SeveralFields { path, fields } => {
-                write!(f, "{} has several entries that may be meant: {}", plain(path), list(fields))
+                write!(f, "{} has several matching entries: {}", plain(path), list(fields))
             }
             Self::NotText { path, field } => {
-                write!(f, "{} of {} is no text", plain(field), plain(path))
+                write!(f, "{} of {} is not a text", plain(field), plain(path))
             }
             Self::Differs { path, field, expected, found } => write!(
                 f,
@@ -166,12 +166,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Quotes a foreign text: nothing in it reaches a terminal as it is.
+/// Quotes a foreign text: nothing in it reaches a terminal unescaped.
 fn quote(text: &str) -> String {
     provost_text::escape(&format!("{:?}", clip(text)), &[])
 }
 
-/// A foreign text without deceptive characters.
+/// Replaces deceptive characters in a foreign text.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if provost_text::is_deceptive(c) { '\u{fffd}' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! What a story of BMAD says of itself, and what `sprint-status.yaml` says of it.
+//! Reads the status of a BMAD story from its file and from `sprint-status.yaml`.
 
 use std::path::PathBuf;
 
@@ -12,14 +12,14 @@ use crate::{
     template::STORY_KEY,
 };
 
-/// Where `sprint-status.yaml` may lie; the first that is there counts.
+/// Possible paths of `sprint-status.yaml`; the first existing one counts.
 pub(crate) const SPRINT_FILES: [&str; 3] = [
     "_bmad-output/implementation-artifacts/sprint-status.yaml",
     "_bmad-output/sprint-status.yaml",
     "docs/sprint-artifacts/sprint-status.yaml",
 ];
 
-/// Where a story's file may lie; in all of these together there has to be one.
+/// Possible directories of a story's file; exactly one of them must contain it.
 const STORY_PLACES: [&str; 5] = [
     "_bmad-output/implementation-artifacts",
     "_bmad-output/implementation-artifacts/stories",
@@ -31,17 +31,17 @@ const STORY_PLACES: [&str; 5] = [
 /// The table in `sprint-status.yaml` that has a line for each story.
 const STORIES: &str = "development_status";
 
-/// A status with the place that it was found at.
+/// A status and where it was found.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) path: String,
     pub(crate) field: String,
-    /// As it is written.
+    /// As written.
     pub(crate) written: String,
 }
 
 impl Status {
-    /// The status in the form in which BMAD writes it now: `Ready for Review` is `ready-for-review`.
+    /// Returns the status in BMAD's current form: `Ready for Review` is `ready-for-review`.
     pub(crate) fn word(&self) -> String {
         self.written.trim().to_lowercase().replace([' ', '_'], "-")
     }
@@ -71,12 +71,12 @@ impl Sprint {
         let mut value = Format::Yaml.parse(text)?;
         match value.get_mut(STORIES).map(Value::take) {
             Some(Value::Object(entries)) => Ok(Self { path, entries }),
-            Some(_) => Err(Reason::Malformed { path, why: format!("{STORIES} is no table") }),
+            Some(_) => Err(Reason::Malformed { path, why: format!("{STORIES} is not a table") }),
             None => Err(Reason::NoField { path, field: STORIES.to_owned() }),
         }
     }
 
-    /// Gives the status of the one entry that is meant.
+    /// Returns the status of the only matching entry.
     pub(crate) fn story(&self, key: &Key) -> Result<Status, Reason> {
         let numbers = numbers(key)?;
         let meant: Vec<&String> =
@@ -91,7 +91,7 @@ impl Sprint {
         }
     }
 
-    /// Gives the status of an entry by its exact name.
+    /// Returns the status of an entry by its exact name.
     pub(crate) fn entry(&self, name: &str) -> Result<Status, Reason> {
         let (path, field) = (self.path.clone(), format!("{STORIES}.{name}"));
         match self.entries.get(name).map(field::text_of) {
@@ -101,7 +101,7 @@ impl Sprint {
         }
     }
 
-    /// Gives the statuses of all stories of an epic; none is an error.
+    /// Returns the statuses of all stories of an epic; an error if there are none.
     pub(crate) fn epic(&self, epic: &str) -> Result<Vec<Status>, Reason> {
         let of_epic = |entry: &&String| {
             let key = Key::parse(entry).ok();
@@ -121,7 +121,8 @@ impl Sprint {
     }
 }
 
-/// Says whether an entry is the story's: by its whole name, or by its numbers if nothing else was given.
+/// Whether an entry belongs to the story: by its whole name, or by its numbers if only they are
+/// known.
 fn is_meant(entry: &str, wanted: Numbers<'_>) -> bool {
     let key = Key::parse(entry).ok();
     let found = key.as_ref().and_then(Key::numbers);
@@ -131,7 +132,7 @@ fn is_meant(entry: &str, wanted: Numbers<'_>) -> bool {
     })
 }
 
-/// Finds the one file of a story.
+/// Finds the only file of a story.
 pub(crate) fn file(project: &Project, key: &Key) -> Result<PathBuf, Reason> {
     let Numbers { epic, story, slug } = numbers(key)?;
     let name = format!("{epic}-{story}-{}.md", slug.unwrap_or("*"));
@@ -140,24 +141,25 @@ pub(crate) fn file(project: &Project, key: &Key) -> Result<PathBuf, Reason> {
     project.one(&patterns.collect::<Result<Vec<_>, _>>().map_err(unusable)?)
 }
 
-/// Reads the one file of a story. What is empty is no story.
+/// Reads the only file of a story. An empty one is an error.
 fn read(project: &Project, key: &Key) -> Result<Text, Reason> {
     let mut read = project.read(&file(project, key)?)?;
     if let Some(text) = read.text.strip_prefix('\u{feff}') {
         read.text = text.to_owned();
     }
-    match read.text.trim().is_empty() {
-        true => Err(Reason::Malformed { path: read.path, why: "it is empty".to_owned() }),
-        false => Ok(read),
+    if read.text.trim().is_empty() {
+        Err(Reason::Malformed { path: read.path, why: "it is empty".to_owned() })
+    } else {
+        Ok(read)
     }
 }
 
-/// Looks whether there is the one file of a story, and can be read.
+/// Checks that the only file of a story exists and can be read.
 pub(crate) fn is_there(project: &Project, key: &Key) -> Result<(), Reason> {
     in_front_matter(&read(project, key)?).map(drop)
 }
 
-/// Gives the status that a story's file tells of itself.
+/// Returns the status in a story's file.
 pub(crate) fn status(project: &Project, key: &Key) -> Result<Status, Reason> {
     let read = read(project, key)?;
     let told = in_front_matter(&read)?.into_iter().chain(in_head(&read.text));
@@ -180,8 +182,8 @@ fn in_front_matter(read: &Text) -> Result<Vec<String>, Reason> {
     told.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
 }
 
-/// Gives what lines `Status: …` say before the first section; what stands further down are words about the work, and what
-/// stands in code or in a comment says nothing.
+/// Returns the `Status: …` lines before the first section. Later lines are prose about the work,
+/// and lines in code or comments do not count.
 fn in_head(text: &str) -> Vec<String> {
     let front = field::head(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
     let mut aside = None;
@@ -193,21 +195,23 @@ fn in_head(text: &str) -> Vec<String> {
             break;
         }
         let line = line.replace("**", "");
-        told.extend(line.strip_prefix("Status:").filter(|_| outside).map(|s| s.trim().to_owned()));
+        if outside && let Some(status) = line.strip_prefix("Status:") {
+            told.push(status.trim().to_owned());
+        }
     }
     told
 }
 
-/// What a line of Markdown can stand in that is not the text itself.
+/// A region of Markdown that is not plain text.
 #[derive(Clone, Copy)]
 enum Aside {
-    /// Code between fences: of which character, and how many at least end it.
+    /// Code between fences: the fence character, and the minimum length of the closing fence.
     Code(char, usize),
     Comment,
 }
 
 impl Aside {
-    /// Gives what the next line stands in.
+    /// Returns the region of the next line.
     fn after(aside: Option<Self>, line: &str) -> Option<Self> {
         match (aside, fence(line)) {
             (Some(Self::Code(c, least)), Some((found, count, info))) => {
@@ -223,7 +227,7 @@ impl Aside {
     }
 }
 
-/// Takes a line that may be a fence apart: its character, how many there are, and what follows them.
+/// Parses a fence line: its character, its length, and the text after it.
 fn fence(line: &str) -> Option<(char, usize, &str)> {
     let start = line.trim_start_matches(' ');
     let c = start.chars().next().filter(|c| ['`', '~'].contains(c))?;
@@ -232,13 +236,13 @@ fn fence(line: &str) -> Option<(char, usize, &str)> {
     (line.len() - start.len() < 4 && count >= 3).then_some((c, count, info))
 }
 
-/// Follows the comments of a line, and says whether one is open behind it.
+/// Follows the comments of a line, and returns the region after it.
 fn comment(mut open: bool, line: &str) -> Option<Aside> {
     let mut rest = line;
     loop {
         let end = if open { rest.find("-->") } else { rest.find("<!--") };
         let Some(at) = end else { return open.then_some(Aside::Comment) };
-        // `<!-->` is a whole comment.
+        // `<!-->` is a complete comment.
         rest = &rest[at + if open { 3 } else { 2 }..];
         open = !open;
     }

@@ -1,28 +1,28 @@
-//! Texts of verifiers in which `{key}`, `{epic}` and `{story}` stand for the key's parts.
+//! Texts of verifiers with the placeholders `{key}`, `{epic}` and `{story}`.
 
 use crate::{key::Key, reason::Reason};
 
-/// What a key has to be where its epic or story is asked for.
+/// The required form of a key whose epic or story is used.
 pub(crate) const STORY_KEY: &str = "a story such as 1-2, 1.2 or 1-2-login";
 
-/// The names that may stand in braces.
+/// The placeholders.
 const NAMES: [&str; 3] = ["key", "epic", "story"];
 
-/// A text with gaps, found to be well-formed.
+/// A well-formed text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(String);
 
-/// What braces around another name mean.
+/// The meaning of braces around another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Braces {
-    /// A mistake.
+    /// An error.
     Strict,
-    /// Something of the text's own, as in a pattern.
+    /// Part of the text, as in a pattern.
     Free,
 }
 
 impl Template {
-    /// Takes a text whose braces are known.
+    /// Checks the braces of a text.
     pub(crate) fn new(text: &str, braces: Braces) -> Result<Self, String> {
         if braces == Braces::Strict {
             only_known(text)?;
@@ -30,7 +30,7 @@ impl Template {
         Ok(Self(text.to_owned()))
     }
 
-    /// Puts the key in; every part passes through `escape`.
+    /// Replaces the placeholders; every part passes through `escape`.
     pub(crate) fn fill(&self, key: &Key, escape: fn(&str) -> String) -> Result<String, Reason> {
         let mut filled = self.0.clone();
         for name in NAMES {
@@ -59,7 +59,7 @@ fn only_known(text: &str) -> Result<(), String> {
         let after = &rest[at..];
         let known = NAMES.iter().find_map(|name| after.strip_prefix(&format!("{{{name}}}")));
         rest = known.ok_or_else(|| {
-            format!("{text:?} has braces around something else than key, epic or story")
+            format!("{text:?} has an unknown placeholder; expected {{key}}, {{epic}} or {{story}}")
         })?;
     }
     Ok(())

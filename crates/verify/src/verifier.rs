@@ -13,10 +13,10 @@ use crate::{
     template::{Braces, Template},
 };
 
-/// The largest pattern of a line, compiled.
+/// Maximum size of a compiled line pattern.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// A verifier as it is written down, before it is known to make sense.
+/// A verifier as declared, before validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
     /// The program and its arguments.
@@ -27,66 +27,67 @@ pub struct Declared {
     pub equals: Option<String>,
 }
 
-/// What has to hold.
+/// A condition to check.
 #[derive(Clone, Debug)]
 pub enum Verifier {
-    /// A workflow of BMAD left the status behind that it should.
+    /// A workflow of BMAD left the expected status.
     Bmad(Workflow),
-    /// The command ends with exit status 0.
+    /// The command exits with status 0.
     Command(CommandTemplate),
-    /// The file holds what it should.
+    /// The file has the expected content.
     File(FileCheck),
 }
 
-/// A command with gaps for the key.
+/// A command with placeholders for the key.
 #[derive(Clone, Debug)]
 pub struct CommandTemplate(Vec<Template>);
 
-/// A file with gaps in its name, and what is looked for in it.
+/// A file with placeholders in its name, and its expected content.
 #[derive(Clone, Debug)]
 pub struct FileCheck {
     file: Template,
     holds: Holds,
 }
 
-/// What a file has to hold.
+/// The expected content of a file.
 #[derive(Clone, Debug)]
 enum Holds {
-    /// Being there is enough.
+    /// Any content.
     Anything,
     /// A whole line matches.
     Line(Template),
-    /// A field is this text. Its segments are filled one by one, so that a dot in a key divides nothing.
+    /// A field equals this text. Its segments are filled one by one, so that a dot in a key does
+    /// not split it.
     Field { segments: Vec<Template>, equals: Template },
 }
 
-/// What is wrong with a verifier as it is written down.
+/// What is wrong with a declared verifier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Fault(String);
 
-/// What a verifier found.
+/// The result of a verifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It holds, because of this.
+    /// The condition holds, for this reason.
     Verified(String),
     Incomplete(Reason),
 }
 
-/// A command that is to be run in the project's directory.
+/// A command to run in the project's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub argv: Vec<String>,
 }
 
-/// How a command ended, told by whoever ran it.
+/// How a command ended, as reported by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     Code(i32),
     Signal(i32),
-    /// It was ended, for it took too long.
+    /// It was killed because it took too long.
     TimedOut,
-    /// It was ended, for it wrote too much.
+    /// It was killed because it wrote too much.
     TooMuchOutput,
     NotStarted(String),
 }
@@ -95,16 +96,16 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     pub ended: Ended,
-    /// The last that it printed.
+    /// The end of its output.
     pub said: String,
 }
 
 impl Declared {
-    /// Says whether this makes a verifier, and which.
+    /// Validates the declaration and returns the verifier.
     pub fn verifier(&self) -> Result<Verifier, Fault> {
         match (&self.command, &self.file) {
-            (Some(_), Some(_)) => fault("it names a command and a file; one of them decides"),
-            (None, None) => fault("it names neither a command nor a file"),
+            (Some(_), Some(_)) => fault("it has both a command and a file; use one of them"),
+            (None, None) => fault("it has neither a command nor a file"),
             (Some(argv), None) => self.of_command(argv),
             (None, Some(file)) => self.of_file(file),
         }
@@ -112,9 +113,9 @@ impl Declared {
 
     fn of_command(&self, argv: &[String]) -> Result<Verifier, Fault> {
         if self.matches.is_some() || self.field.is_some() || self.equals.is_some() {
-            return fault("matches, field and equals are about a file, and it names a command");
+            return fault("matches, field and equals require a file, but it has a command");
         }
-        // Braces belong to shells, awk and jq too.
+        // Braces also belong to shells, awk and jq.
         let words = argv.iter().map(|word| template(word, Braces::Free));
         Ok(Verifier::Command(CommandTemplate(words.collect::<Result<_, _>>()?)))
     }
@@ -125,15 +126,15 @@ impl Declared {
             (None, None, None) => Holds::Anything,
             (Some(pattern), None, None) => line_holds(pattern)?,
             (None, Some(field), Some(equals)) => field_holds(file, field, equals)?,
-            (Some(_), _, _) => return fault("matches stands alone: a line or a field decides"),
-            (None, Some(_), None) => return fault("it names a field and not what it equals"),
-            (None, None, Some(_)) => return fault("it says what something equals and no field"),
+            (Some(_), _, _) => return fault("matches cannot be combined with field or equals"),
+            (None, Some(_), None) => return fault("it has a field but no equals"),
+            (None, None, Some(_)) => return fault("it has equals but no field"),
         };
         Ok(Verifier::File(FileCheck { file: template(file, Braces::Strict)?, holds }))
     }
 }
 
-/// Takes a pattern that is one with some key in its gaps. Whatever key comes, its characters stand for themselves.
+/// Checks that a pattern is valid with a sample key. The characters of any key match literally.
 fn line_holds(pattern: &str) -> Result<Holds, Fault> {
     let template = template(pattern, Braces::Free)?;
     let sample = Key::parse("1-2").map_err(|why| Fault(why.to_string()))?;
@@ -163,7 +164,7 @@ fn fault<T>(text: &str) -> Result<T, Fault> {
 }
 
 impl Verifier {
-    /// Says whether a key has the form that is needed, before anything is looked at.
+    /// Checks that a key has the required form, before anything is read.
     pub fn fits(&self, key: &Key) -> Result<(), Reason> {
         match self {
             Self::Bmad(workflow) => workflow.fits(key),
@@ -180,7 +181,7 @@ impl Verifier {
         }
     }
 
-    /// Looks whether it holds in a directory. Commands are given to `run`.
+    /// Checks the condition in a directory. `run` executes commands.
     pub fn check(&self, project: &Path, key: &Key, run: impl FnOnce(&Program) -> Ran) -> Verdict {
         let found = match self {
             Self::Bmad(workflow) => {
@@ -207,8 +208,8 @@ impl CommandTemplate {
             Ended::Code(0) => return Ok("the command ended with exit status 0".to_owned()),
             Ended::Code(code) => format!("ended with exit status {code}"),
             Ended::Signal(signal) => format!("was ended by signal {signal}"),
-            Ended::TimedOut => "took too long and was ended".to_owned(),
-            Ended::TooMuchOutput => "wrote too much and was ended".to_owned(),
+            Ended::TimedOut => "took too long and was killed".to_owned(),
+            Ended::TooMuchOutput => "wrote too much and was killed".to_owned(),
             Ended::NotStarted(why) => return Err(Reason::CommandNotRun { why }),
         };
         Err(Reason::CommandEnded { how, said })
@@ -243,12 +244,12 @@ fn line(project: &Project, path: &Path, pattern: &Template, key: &Key) -> Result
     Ok(format!("line {} of {} matches", at + 1, read.path))
 }
 
-/// A pattern that a whole line has to match, and nothing less.
+/// Compiles a pattern that has to match a whole line.
 fn line_pattern(pattern: &str) -> Result<Regex, String> {
     let build = |text: &str| RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).build();
-    // Alone first: what is no pattern by itself must not become one by what is put around it.
+    // First by itself: an invalid pattern must not become valid through the text around it.
     let whole = build(pattern).and_then(|_| build(&format!("^(?:{pattern})$")));
-    whole.map_err(|why| format!("{pattern:?} is no pattern: {why}"))
+    whole.map_err(|why| format!("{pattern:?} is not a valid pattern: {why}"))
 }
 
 fn same(
@@ -260,7 +261,7 @@ fn same(
     let read = project.read(path)?;
     let format = Format::of(path).ok_or_else(|| Reason::Malformed {
         path: read.path.clone(),
-        why: "its name does not say how to read it".to_owned(),
+        why: "its format is unknown".to_owned(),
     })?;
     let (value, name) = (format.parse(&read)?, segments.join("."));
     let found = field::text_of(field::find(&value, segments, &read.path)?);
@@ -388,7 +389,7 @@ mod tests {
         for ended in others.into_iter().chain([Ended::NotStarted("gone".into())]) {
             assert!(matches!(run(ended.clone()), Verdict::Incomplete(_)), "{ended:?}");
         }
-        // What it printed is told beside the reason, which stays the same from try to try.
+        // The output is reported beside the reason, which stays the same across attempts.
         let Verdict::Incomplete(reason) = run(Ended::Code(1)) else { panic!("it failed") };
         assert_eq!(reason.said(), Some("no such line"));
         assert_eq!(reason.to_string(), "the command ended with exit status 1");

@@ -1,6 +1,6 @@
-//! What Codex says through its hooks: JSON that it gives a command on its standard input.
+//! Input of Codex hooks: JSON on the standard input of a command.
 //!
-//! Hooks are quick and exact, but there is none when a turn fails, is interrupted or is killed.
+//! Hooks are fast and exact, but none runs when a turn fails, is interrupted or is killed.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::ThreadId;
 
-/// The events that are asked for: how the configuration calls them, and how their keys do.
+/// The requested events: their names in the configuration, and in hook keys.
 const EVENTS: [(&str, &str); 11] = [
     ("SessionStart", "session_start"),
     ("UserPromptSubmit", "user_prompt_submit"),
@@ -24,9 +24,9 @@ const EVENTS: [(&str, &str); 11] = [
     ("Stop", "stop"),
     ("SessionEnd", "session_end"),
 ];
-/// Codex waits for a hook at most so many seconds; it allows no more at the end of a session.
+/// Timeout of a hook in seconds; Codex allows no more at the end of a session.
 const TIMEOUT: u64 = 3;
-/// How Codex calls the file of what is given by `-c`.
+/// Codex's name for the source of `-c` settings.
 const SESSION_FLAGS: &str = "/<session-flags>/config.toml";
 
 /// One call of a hook.
@@ -37,7 +37,7 @@ pub struct Heard {
     /// The rollout of the thread.
     pub transcript: Option<PathBuf>,
     pub cwd: Option<PathBuf>,
-    /// The sub-agent that the call is about. It has a thread of its own, and its turns are not the session's.
+    /// The sub-agent of the call. It has its own thread, and its turns are not the session's.
     pub subagent: Option<Subagent>,
     pub told: Told,
 }
@@ -73,7 +73,7 @@ pub enum Told {
     Compacted,
     SubagentStarted,
     SubagentStopped,
-    /// The turn ended well.
+    /// The turn succeeded.
     Stopped {
         last_message: Option<String>,
     },
@@ -86,16 +86,16 @@ pub enum Told {
     },
 }
 
-/// Why a call says nothing.
+/// Why a call could not be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the hook's input is no JSON object that names its event and session")]
+    #[error("the hook's input is not a JSON object with an event and a session")]
     Shape(#[source] serde_json::Error),
-    #[error("the hook's input has the session {0:?}, which is no thread's id")]
+    #[error("the hook's input has the invalid session id {0:?}")]
     Thread(String),
 }
 
-/// Reads the input of a hook.
+/// Parses the input of a hook.
 pub fn read(input: &[u8]) -> Result<Heard, Error> {
     let input: Input = serde_json::from_slice(input).map_err(Error::Shape)?;
     let Some(thread) = ThreadId::parse(&input.session_id) else {
@@ -159,11 +159,12 @@ struct Input {
     reason: Option<String>,
 }
 
-/// The arguments that give one launch of Codex a command for each event. The command is a line of the shell.
+/// Returns the arguments that configure a shell command for each event, for one launch of Codex.
 ///
-/// Codex runs no hook that nobody has looked at, one of the command line no more than one of a file: its screen
-/// asks, and everything else leaves the hook out. So our own is vouched for by its hash, for this launch alone;
-/// nothing is written, and hooks of the repository or of others still need the person's word.
+/// Codex runs no unreviewed hook, whether from the command line or a file: its screen asks, and all
+/// other modes skip the hook. So our own hooks are trusted by their hash, for this launch alone.
+/// Nothing is written to disk, and hooks of the repository or other tools still need the user's
+/// approval.
 pub fn arguments(command: &str) -> Vec<String> {
     let hooks = EVENTS.iter().map(|(event, _)| {
         let command = toml_text(command);
@@ -179,7 +180,8 @@ pub fn arguments(command: &str) -> Vec<String> {
     hooks.chain([states]).flat_map(|value| ["-c".to_owned(), value]).collect()
 }
 
-/// The hash by which Codex knows a hook: of all that it does, as JSON with sorted keys.
+/// Returns the hash by which Codex identifies a hook: over its whole definition, as JSON with
+/// sorted keys.
 fn hash(event: &str, command: &str) -> String {
     let hook = serde_json::json!({"async": false, "command": command, "timeout": TIMEOUT, "type": "command"});
     let identity = serde_json::json!({"event_name": event, "hooks": [hook]});
@@ -188,7 +190,7 @@ fn hash(event: &str, command: &str) -> String {
     format!("sha256:{hex}")
 }
 
-/// A text as TOML writes it.
+/// Quotes a text for TOML.
 fn toml_text(text: &str) -> String {
     let mut quoted = String::from('"');
     for char in text.chars() {

@@ -1,8 +1,8 @@
-//! What can be seen of an agent from outside: its rollout file, its terminal, its hooks, its process, its pane.
+//! Observes an agent from outside: its rollout file, terminal, hooks, process and tmux pane.
 //!
-//! Every source tells values of its own type, so that none can claim what it cannot know; what follows from them
-//! is decided elsewhere. What is read here was written by agents and by those who talk to them: it is bounded,
-//! and nothing in it is believed beyond what its source may say.
+//! Every source yields values of its own type, so that none can claim more than it knows; other
+//! crates draw the conclusions. The input was written by agents and their users: it is bounded, and
+//! trusted only for what its source can know.
 
 pub mod hooks;
 pub mod notify;

@@ -1,7 +1,8 @@
-//! What Codex says to its `notify` program: JSON as the last argument, when a turn of any thread ended well.
+//! Input of Codex's `notify` program: JSON as the last argument, when a turn of any thread
+//! succeeds.
 //!
-//! The threads that Codex has for itself, to find a title for a task for example, notify too: whoever listens
-//! compares the thread.
+//! Codex's internal threads notify too, for example the one that finds a title for a task: compare
+//! the thread.
 
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use crate::ThreadId;
 /// A notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// Older versions do not say it.
+    /// Older versions omit it.
     pub thread: Option<ThreadId>,
     pub turn: Option<String>,
     pub cwd: Option<PathBuf>,
@@ -30,12 +31,12 @@ pub enum Told {
     },
 }
 
-/// Why a notification says nothing.
+/// Why a notification could not be parsed.
 #[derive(Debug, thiserror::Error)]
-#[error("the notification is no JSON object with a type")]
+#[error("the notification is not a JSON object with a type")]
 pub struct Error(#[from] serde_json::Error);
 
-/// Reads the last argument of a notification.
+/// Parses the last argument of a notification.
 pub fn read(argument: &[u8]) -> Result<Heard, Error> {
     let input: Input = serde_json::from_slice(argument)?;
     let told = match input.kind.as_str() {

@@ -1,16 +1,16 @@
-//! The id of a conversation of Codex.
+//! The id of a Codex conversation.
 
 use std::fmt;
 
-/// Ids of this many characters or more are nobody's.
+/// Ids must be shorter than this.
 const LONGEST: usize = 64;
 
-/// The id of a thread: letters, digits and dashes, so that it can be looked for in names of files.
+/// The id of a thread: letters, digits and dashes, so that it can be part of file names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(String);
 
 impl ThreadId {
-    /// The id, if the text can be one.
+    /// Parses an id.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = !text.is_empty() && text.len() < LONGEST;
         let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -21,13 +21,13 @@ impl ThreadId {
         &self.0
     }
 
-    /// When the thread was made, in milliseconds since 1970, as its id tells. Not every id does.
+    /// The creation time in milliseconds since 1970, if the id contains it.
     pub fn made_at_ms(&self) -> Option<u64> {
         made_at(&self.0)
     }
 
-    /// Whether something with this id is older than the thread, as both ids tell by their first 48 bits.
-    /// Ids that tell no time are not older.
+    /// Whether the other id is older than the thread, by the first 48 bits of both. False if either
+    /// contains no time.
     pub(crate) fn is_younger_than(&self, other: &str) -> bool {
         match (made_at(&self.0), made_at(other)) {
             (Some(own), Some(other)) => other < own,
@@ -42,7 +42,7 @@ impl fmt::Display for ThreadId {
     }
 }
 
-/// The milliseconds in a UUID of version 7.
+/// Returns the milliseconds in a UUID of version 7.
 fn made_at(id: &str) -> Option<u64> {
     let is_uuid = id.len() == 36 && id.is_ascii();
     if !is_uuid || id.as_bytes()[14] != b'7' {

@@ -1,4 +1,5 @@
-//! Real Codex in real tmux, with a model that cannot be reached: hooks, the rollout and the screen speak all the same.
+//! Real Codex in real tmux, with an unreachable model: hooks, the rollout and the screen still
+//! work.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::kit::{codex, is_missing, wait_until};
 
-/// A home for Codex that it is quiet in, a project that it trusts, and a tmux server.
+/// A Codex home without prompts, a trusted project, and a tmux server.
 struct Lab {
     directory: TempDir,
     server: Server,
@@ -21,7 +22,10 @@ struct Lab {
 
 impl Lab {
     fn new() -> Option<Self> {
-        let codex = codex().filter(|_| !is_missing("tmux"))?;
+        let codex = codex()?;
+        if is_missing("tmux") {
+            return None;
+        }
         let directory = tempfile::tempdir().unwrap();
         let server = Server::new(directory.path().join("socket"));
         let lab = Self { directory, server, codex };
@@ -68,7 +72,7 @@ impl Lab {
         });
     }
 
-    /// What the hooks have told until now.
+    /// Returns the hook calls so far.
     fn heard(&self) -> Vec<Heard> {
         let told = fs::read_to_string(self.path("hooks")).unwrap_or_default();
         let whole =
@@ -83,7 +87,7 @@ impl Drop for Lab {
     }
 }
 
-/// Nothing is asked of the network, and no model is reached.
+/// Returns a configuration without network access or a model.
 fn config(project: &Path) -> String {
     format!(
         r#"model = "gpt-5.5"

@@ -1,4 +1,5 @@
-//! A rollout of hundreds of megabytes is read in constant memory, and not at all while nothing is added to it.
+//! A rollout of hundreds of megabytes is read in constant memory, and not at all while nothing is
+//! appended.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -8,11 +9,11 @@ use std::{
 
 use provost_watch::rollout::{Fold, Next, Tail, Told, Watch};
 
-/// How much of the file are lines of everyday lengths.
+/// Total size of the lines with common lengths.
 const LINES: usize = 121 << 20;
-/// One line is as long as this, and is a hole in the file but for its ends.
+/// Length of one long line, which is a hole in the file except for its ends.
 const LONG: u64 = 80 << 20;
-/// What reading may take of the memory.
+/// Memory limit for reading.
 const MEMORY_KIB: u64 = 16 << 10;
 
 const META: &str = r#"{"timestamp":"T","ordinal":0,"type":"session_meta","payload":{"id":"01a1e08b-614a-7c61-a49a-d6ec86726bf8","cli_version":"0.166.0"}}"#;
@@ -22,7 +23,7 @@ const ENDED: &str =
     r#"{"timestamp":"T","type":"event_msg","payload":{"type":"task_complete","turn_id":"t"}}"#;
 const LIFE: &str = r#"{"timestamp":"2026-11-16T10:00:00.000Z","ordinal":9,"type":"response_item","payload":{"type":"message","text":""#;
 
-/// A block of lines that say that the agent goes on, short ones and long ones.
+/// Returns a block of activity lines, short and long.
 fn block() -> Vec<u8> {
     let mut block = Vec::new();
     for length in [40, 300, 2_000, 900, 20_000, 120, 7_000] {
@@ -32,7 +33,7 @@ fn block() -> Vec<u8> {
     block
 }
 
-/// Writes the beginning of a turn, much that it did, and its end.
+/// Writes the start of a turn and many lines.
 fn write(to: impl Write) {
     let mut to = BufWriter::new(to);
     let block = block();
@@ -43,7 +44,7 @@ fn write(to: impl Write) {
     to.flush().unwrap();
 }
 
-/// Adds one line that is nearly all of it a hole, and the end of the turn.
+/// Appends one line that is almost entirely a hole, and the end of the turn.
 fn write_the_end(path: &Path) {
     let mut file = OpenOptions::new().append(true).open(path).unwrap();
     file.write_all(LIFE.as_bytes()).unwrap();
@@ -51,7 +52,7 @@ fn write_the_end(path: &Path) {
     write!(file, "\n{ENDED}\n").unwrap();
 }
 
-/// The most memory that this process had since it was asked to forget that.
+/// Returns the peak memory of this process since its last reset.
 fn peak_kib() -> u64 {
     field("VmHWM:")
 }
@@ -62,8 +63,7 @@ fn field(name: &str) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
-/// Reads a file to its end and gives what it said, without what says only that the agent goes on, and how many
-/// lines said that.
+/// Reads a file to its end. Returns its events without the activity ones, and the number of those.
 fn told(tail: &mut Tail) -> (Vec<Told>, usize) {
     let (mut fold, mut found, mut alive) = (Fold::new(), Vec::new(), 0);
     while let Next::Line(line) = tail.next_line().unwrap() {
@@ -78,7 +78,7 @@ fn told(tail: &mut Tail) -> (Vec<Told>, usize) {
     (found, alive)
 }
 
-/// Reads the file and checks what that took.
+/// Reads the file and checks the memory used.
 fn read_in_little_memory(path: &Path, long_lines: usize) {
     fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = field("VmRSS:");

@@ -1,12 +1,12 @@
-//! What the tests of this crate share.
+//! Helpers shared by the tests of this crate.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long something that should happen is waited for.
+/// Timeout for an expected condition.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The pinned Codex, or nothing if this run does without npm.
+/// Returns the pinned Codex, or None if this run has no npm.
 pub(crate) fn codex() -> Option<PathBuf> {
     if is_missing("npm") {
         return None;
@@ -14,7 +14,7 @@ pub(crate) fn codex() -> Option<PathBuf> {
     Some(PathBuf::from(named("PROVOST_CODEX_FOR_TESTS")))
 }
 
-/// Whether the run was told to do without a tool.
+/// Whether the run is configured without a tool.
 #[expect(clippy::disallowed_methods, reason = "the test run says what it does without")]
 pub(crate) fn is_missing(tool: &str) -> bool {
     std::env::var("PROVOST_TEST_MISSING")
@@ -29,11 +29,8 @@ fn named(variable: &str) -> std::ffi::OsString {
         .unwrap_or_else(|| panic!("{variable} names no program: use `cargo xtask test`"))
 }
 
-/// Looks again and again, for a bounded time.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "looks at what other processes do, which tell nobody"
-)]
+/// Polls a condition, with a timeout.
+#[expect(clippy::disallowed_methods, reason = "polls other processes, which send no events")]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {

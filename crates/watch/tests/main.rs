@@ -1,6 +1,6 @@
-//! What recorded and real agents say, read through the crate as others use it.
+//! Recorded and real agents, observed through the crate's public interface.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails, in its helpers too")]
 
 mod codex;
 mod ingest;

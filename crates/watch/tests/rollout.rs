@@ -34,7 +34,7 @@ fn fold_text(text: &str) -> Vec<Told> {
     found
 }
 
-/// The turns and what was said in them, in a few words.
+/// Returns the turns and messages as short texts.
 fn story(told: &[Told]) -> Vec<String> {
     let word = |told: &Told| match told {
         Told::Session(meta) => Some(format!("session {}", meta.cli_version.clone()?)),
@@ -199,7 +199,7 @@ fn what_is_known_by_its_beginning_is_what_the_parser_says() {
         ["errors-and-compaction", "legacy", "version-0.63", "version-0.107", "terminal", "child"]
     {
         let text = std::fs::read_to_string(fixture(name)).unwrap();
-        // A list before everything else stops those who look at the beginning only.
+        // A list at the beginning stops readers that only look there.
         let slow: String =
             text.lines().map(|line| line.replacen('{', r#"{"first":[],"#, 1) + "\n").collect();
         assert_eq!(fold_text(&slow), told(name), "{name}");

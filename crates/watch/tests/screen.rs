@@ -54,7 +54,7 @@ fn every_captured_screen_is_read_as_what_it_is() {
 
 #[test]
 fn a_turn_may_be_under_way_without_a_sign_of_it() {
-    // The model hangs in plan mode: only other sources know that this one is not idle.
+    // The model hangs in plan mode: only other sources know that the agent is not idle.
     assert_eq!(read(&screen("0.166/working-without-a-sign"), None).shown, Shown::Composer);
 }
 
@@ -72,7 +72,7 @@ fn a_dialog_is_shown_with_all_its_words() {
     }
 }
 
-/// Adds lines above the composer, as an agent's message does.
+/// Inserts lines above the composer, like a message of the agent.
 fn with_message(name: &str, message: &[String]) -> Vec<String> {
     let mut lines = screen(name);
     let composer = lines.iter().rposition(|line| line.starts_with('›')).unwrap();

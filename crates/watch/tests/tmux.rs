@@ -1,4 +1,4 @@
-//! Real tmux, on a socket of its own.
+//! Real tmux, on its own socket.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,14 +10,15 @@ use tempfile::TempDir;
 
 use crate::kit::wait_until;
 
-/// A server that is ended with the test.
+/// A server that ends with the test.
 struct Lab {
     directory: TempDir,
     server: Server,
 }
 
 impl Lab {
-    /// A server with a session whose pane runs a line of the shell; nothing if this run does without tmux.
+    /// Starts a server with a session whose pane runs a shell command; None if this run has no
+    /// tmux.
     fn new(line: &str) -> Option<Self> {
         if crate::kit::is_missing("tmux") {
             return None;
@@ -51,7 +52,7 @@ impl Lab {
         self.server.panes().unwrap().remove(0)
     }
 
-    /// What is left to be pasted.
+    /// Returns the remaining paste buffers.
     fn buffers(&self) -> String {
         let listed = self.tmux().arg("list-buffers").output().unwrap();
         String::from_utf8_lossy(&listed.stdout).into_owned()

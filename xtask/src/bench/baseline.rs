@@ -1,4 +1,4 @@
-//! Recorded ratios and counts, and the comparison of a new measurement with them.
+//! Recorded ratios and counts, and their comparison with a new measurement.
 //!
 //! Times and sizes depend on the machine, so they are not recorded. Their goals are still checked.
 
@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 0.25;
 /// Benchmarks with another tolerance: their ratios are close to 1 and steady.
 const TOLERANCES: &[(&str, f64)] =
     &[("codex-turn", 0.15), ("graph-overhead", 0.10), ("watch-ingest", 0.15)];
-/// A count may move by this many, however small it is: one system call more than none is no trend.
+/// A count may move by this number, however small it is: one system call more than zero is not a trend.
 const COUNT_SLACK: f64 = 5.0;
 
 /// One figure of a benchmark.
@@ -40,7 +40,7 @@ enum Goal {
     None,
 }
 
-/// The figures of a benchmark, and what they were measured on.
+/// The figures of a benchmark, and the commit they were measured on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Measured {
     pub(super) commit: String,
@@ -54,7 +54,7 @@ pub(super) struct Baseline {
     benchmarks: BTreeMap<String, Measured>,
 }
 
-/// Something to report about one figure.
+/// A noteworthy change of one figure.
 #[derive(Debug, PartialEq)]
 pub(super) struct Finding {
     pub(super) name: String,
@@ -76,7 +76,7 @@ enum Change {
 }
 
 impl Baseline {
-    /// Reads the recorded figures; none if there is no file.
+    /// Reads the recorded figures, or returns `None` if the file does not exist.
     pub(super) fn read(path: &Path) -> Result<Option<Self>> {
         if !path.exists() {
             return Ok(None);
@@ -88,9 +88,9 @@ impl Baseline {
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        let dir = path.parent().context("a baseline is in a directory")?;
+        let dir = path.parent().context("the baseline's path has no directory")?;
         fs::create_dir_all(dir)?;
-        // A run that is cut short leaves the old file or the new one.
+        // An interrupted run leaves the old file or the new one.
         let new = path.with_extension("new");
         fs::write(&new, self.text()?)?;
         fs::rename(&new, path).with_context(|| format!("cannot write {}", path.display()))
@@ -230,7 +230,7 @@ impl Figure {
             Kind::Count => "count",
             Kind::Absolute => "absolute",
         };
-        // More digits are noise, and make every new baseline a change of every line.
+        // More digits are noise, and would change every line of a new baseline.
         let value = (self.value * 1000.0).round() / 1000.0;
         json!({"name": self.name, "unit": self.unit, "value": value, "kind": kind, "goal": goal})
     }
@@ -284,7 +284,7 @@ mod tests {
         Figure { unit: String::new(), kind: Kind::Count, ..ratio(value, Goal::AtMost(93.0)) }
     }
 
-    /// What a comparison says about one figure against another.
+    /// Returns the findings for one figure against another. `!` marks bad ones.
     fn compared(benchmark: &str, before: &Figure, now: &Figure) -> Vec<String> {
         let mut baseline = Baseline::default();
         let figures = vec![before.clone()];

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds the release and runs `provost-bench`, one benchmark at a time, so that a
-//! run that is cut short keeps its results. `--baseline` records them, `--compare` judges them.
+//! `cargo xtask bench`: builds the release and runs `provost-bench`, one benchmark at a time, so that an
+//! interrupted run keeps its results. `--baseline` records them, `--compare` judges them.
 
 mod baseline;
 
@@ -21,7 +21,7 @@ use crate::{
 /// The recorded ratios, below the workspace.
 const BASELINE: &str = "bench/baseline.json";
 
-/// What to do with the results.
+/// The use of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Print,
@@ -29,10 +29,10 @@ enum Mode {
     Compare,
 }
 
-/// Which benchmarks run, and what for.
+/// The selected benchmarks and the use of their results.
 pub(crate) struct Plan {
     mode: Mode,
-    /// Names of benchmarks, or of groups of them; empty means all.
+    /// Names of benchmarks or of groups; empty means all.
     names: Vec<String>,
 }
 
@@ -44,14 +44,13 @@ impl Plan {
             [] => Mode::Print,
             ["--baseline"] => Mode::Record,
             ["--compare"] => Mode::Compare,
-            _ => bail!("unknown options: {options:?}; there are --baseline and --compare"),
+            _ => bail!("unknown options: {options:?}; expected --baseline or --compare"),
         };
         Ok(Self { mode, names: names.into_iter().map(str::to_owned).collect() })
     }
 }
 
-/// Runs the benchmarks of the plan. Fails if one fails, and with `--compare` if a goal is missed or a
-/// ratio worsened.
+/// Runs the benchmarks of the plan. Fails if one fails; `--compare` also fails on a missed goal or a worse ratio.
 pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<()> {
     let bench = Bench::build(workspace)?;
     let names = bench.names(&plan.names)?;
@@ -72,7 +71,7 @@ pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// The programs of the benchmarks, and where their results go.
+/// The programs of the benchmarks, and the directory of their results.
 struct Bench<'a> {
     workspace: &'a Workspace,
     programs: Programs,
@@ -98,13 +97,13 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The names of the benchmarks that are meant.
+    /// Returns the names of the selected benchmarks.
     fn names(&self, wanted: &[String]) -> Result<Vec<String>> {
         let list = capture(self.workspace.command(&self.program).arg("--list").args(wanted))?;
         Ok(list.lines().map(str::to_owned).collect())
     }
 
-    /// Runs one benchmark and does with its results what is asked; returns what is wrong with them.
+    /// Runs one benchmark, records or compares its results, and returns the problems.
     fn handle(&self, name: &str, mode: Mode) -> Result<Vec<String>> {
         let figures = self.measure(name)?;
         match mode {
@@ -121,8 +120,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Compares with the baseline. A benchmark with a bad result is measured once more, and only what is
-    /// bad both times counts.
+    /// Compares with the baseline. Measures a benchmark with a bad result once more, and counts only what is bad
+    /// both times.
     fn compare(&self, name: &str, figures: &[Figure]) -> Result<Vec<String>> {
         let baseline = Baseline::read(&self.workspace.root.join(BASELINE))?;
         let baseline = baseline.with_context(|| {
@@ -132,13 +131,13 @@ impl<'a> Bench<'a> {
         if first.is_empty() {
             return Ok(Vec::new());
         }
-        say("   measured once more");
+        say("   measuring once more");
         let second = report(baseline.compare(name, &self.measure(name)?));
         let both = second.into_iter().filter(|bad| first.iter().any(|one| one.name == bad.name));
         Ok(both.map(|bad| format!("{name}: {bad}")).collect())
     }
 
-    /// Runs one benchmark and returns its figures, which also stay below the target directory.
+    /// Runs one benchmark and returns its figures, which are also kept below the target directory.
     fn measure(&self, name: &str) -> Result<Vec<Figure>> {
         let json = self.results.join(format!("{name}.json"));
         if json.exists() {

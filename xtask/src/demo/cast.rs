@@ -1,8 +1,8 @@
-//! Who plays in the demo, and how each has to end.
+//! The agents of the demo, and their expected outcomes.
 
 use serde_json::Value;
 
-/// When an agent may go on to its end.
+/// The gate behind which an agent waits before it finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
     First,
@@ -10,7 +10,7 @@ pub(super) enum Gate {
 }
 
 impl Gate {
-    /// The file that an agent waits for.
+    /// Returns the name of the file that an agent waits for.
     pub(super) fn file(self) -> &'static str {
         match self {
             Gate::First => "first-gate",
@@ -19,7 +19,7 @@ impl Gate {
     }
 }
 
-/// What an agent does, and what has to be told of it.
+/// An agent's behaviour and its expected outcome.
 pub(super) struct Part {
     pub(super) name: &'static str,
     pub(super) story: &'static str,
@@ -30,11 +30,11 @@ pub(super) struct Part {
     signal: Option<i32>,
 }
 
-/// Where the agent's scenario comes from.
+/// The source of an agent's scenario.
 pub(super) enum Script {
     /// A sample of the scripted agent, once the gate is open.
     Sample(&'static str),
-    /// A whole turn of the protocol, in a worktree, with a check afterwards.
+    /// A whole turn of the protocol in a worktree, followed by a check.
     Verified,
 }
 
@@ -72,11 +72,11 @@ emit = { type = "turn_ended", turn = "t1", status = "ok" }
 exit = 0
 "#;
 
-/// The five endings of the lifecycle contract, and one whose work is proved. The last is asked why.
+/// The five outcomes of the lifecycle contract, and one that a check verifies. The last one is shown with `--why`.
 pub(super) const CAST: &[Part] = &[
     Part {
         name: "silent",
-        story: "will exit with 0 and say nothing",
+        story: "will exit with 0 without a report",
         gate: Gate::First,
         script: Script::Sample("exit0_silent"),
         state: "ended_unclaimed",
@@ -85,7 +85,7 @@ pub(super) const CAST: &[Part] = &[
     },
     Part {
         name: "crashing",
-        story: "will exit with 1 and say nothing",
+        story: "will exit with 1 without a report",
         gate: Gate::First,
         script: Script::Sample("exit1_silent"),
         state: "failed",
@@ -112,7 +112,7 @@ pub(super) const CAST: &[Part] = &[
     },
     Part {
         name: "proved",
-        story: "will edit a file and claim completion, which a check has to confirm",
+        story: "will edit a file and claim completion, which a check must confirm",
         gate: Gate::Second,
         script: Script::Verified,
         state: "succeeded",
@@ -131,7 +131,7 @@ pub(super) const CAST: &[Part] = &[
 ];
 
 impl Part {
-    /// Says whether this is what has to be told of the part's end.
+    /// Whether a row shows the expected outcome of this part.
     pub(super) fn has_ended_well(&self, row: &Value) -> bool {
         let signal = row["exit"]["signal"].as_i64();
         row["state"] == self.state
@@ -140,7 +140,7 @@ impl Part {
     }
 }
 
-/// A sample scenario whose first step is to wait for the gate.
+/// Returns a sample scenario whose first step waits for the gate.
 pub(super) fn behind_gate(sample: &str) -> String {
     let (head, steps) = sample.split_once("[[step]]").unwrap_or((sample, ""));
     format!("{head}[[step]]\nwait_file = \"{{{{gate}}}}\"\n\n[[step]]{steps}")

@@ -1,5 +1,5 @@
-//! The last part of the demo: a manager and two workers, all of them real Codex with a scripted model, from the first
-//! instruction to an audited end. What the model says is a story of the test kit, which a test plays too.
+//! The last part of the demo: a manager and two workers, all real Codex with a scripted model, from the first
+//! instruction to an audited end. The model's script is a story of the test kit, which a test plays too.
 
 use anyhow::{Context as _, Result, ensure};
 use provost_testkit::{
@@ -14,14 +14,14 @@ use super::{
     tell,
 };
 
-/// Plays a whole task with this Codex, from its opening to its end.
+/// Plays a whole team with this Codex, from its opening to its end.
 pub(super) fn play(stage: &Stage) -> Result<()> {
     let model = ModelServer::bind(Scenario::parse(&dispatch::scenario())?, 0)?;
     shop::configure(&stage.user().join(".codex"), &model)?;
     stage.commit(&dispatch::FILES, "A check of limits")?;
 
     tell(
-        "A manager and two workers are real Codex too. They have tools to act with, and rules that decide.",
+        "Now a team: a manager and two workers, all real Codex. They act through tools, and rules decide.",
     );
     let words = dispatch::pair();
     stage.show(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -29,29 +29,29 @@ pub(super) fn play(stage: &Stage) -> Result<()> {
     let task = wait(stage, "a criterion to be accepted", |task| {
         task["criteria"][0]["state"] == "accepted"
     })?;
-    tell(
-        "One worker proposed what has to hold. The other stands in the middle of the second iteration:",
-    );
+    tell("One worker proposed a criterion. The other is in the middle of the second iteration:");
     stage.show(&["loop", "status", "--task", NAME])?;
-    tell("Its check is a command that an agent wrote. It runs only once you agreed to it:");
+    tell(
+        "The criterion's check is a command that an agent wrote. It runs only after you approve it:",
+    );
     stage.show(&["approve", NAME])?;
 
     let worker = kill_worker(stage, &task)?;
     let daemon = stage.kill_daemon()?;
     tell(&format!(
-        "That worker, process {worker}, and the daemon, process {daemon}, are killed with SIGKILL. It goes on in its conversation."
+        "That worker, process {worker}, and the daemon, process {daemon}, are killed with SIGKILL. The worker resumes its conversation."
     ));
-    // Whoever looks first starts the next daemon.
+    // The next command starts a new daemon.
     wait(stage, "an iteration to be refused", |task| task["loop"]["refusals"] == 1)?;
     model.wait_for_hold(dispatch::AT_THE_GATE);
     tell(
-        "It is done, and says that the tests pass. The manager asks for the third iteration and is refused: nobody ran them.",
+        "The worker claims that the tests pass. The manager requests the third iteration and is refused: the tests were not run.",
     );
     stage.show(&["loop", "status", "--task", NAME])?;
     model.release(dispatch::AT_THE_GATE);
     let task = wait(stage, "the task to end", |task| task["terminal"] == true)?;
     tell(
-        "Each iteration was proved, the first finish was refused for a criterion that was open, and the second was granted:",
+        "Each iteration was verified. The first finish was refused because a criterion was open; the second was granted:",
     );
     stage.show(&["task", "show", NAME])?;
     check(&task)?;
@@ -59,7 +59,7 @@ pub(super) fn play(stage: &Stage) -> Result<()> {
         stage.wait_for_end(session(&task, name)?)?;
     }
     let strange = [model.unexpected(), model.left_over()].concat();
-    ensure!(strange.is_empty(), "the model was asked otherwise: {strange:?}");
+    ensure!(strange.is_empty(), "unexpected model requests: {strange:?}");
     Ok(())
 }
 
@@ -74,7 +74,7 @@ fn session<'t>(task: &'t Value, name: &str) -> Result<&'t str> {
     member["session"].as_str().context("a member has no session")
 }
 
-/// Kills the process of the worker that is at work, and gives its number.
+/// Kills the process of the working worker and returns its pid.
 fn kill_worker(stage: &Stage, task: &Value) -> Result<i32> {
     let events = ["events", session(task, HAND)?, "--json", "--limit", "1000"].map(str::to_owned);
     let events = stage.json(&events)?;
@@ -82,14 +82,17 @@ fn kill_worker(stage: &Stage, task: &Value) -> Result<i32> {
     let started = events.find(|event| event["kind"] == "launch.started");
     let pid = started.and_then(|event| event["data"]["child"]["pid"].as_i64());
     let pid = pid.and_then(|pid| i32::try_from(pid).ok()).context("the worker has no process")?;
-    kill(pid).context("the worker")?;
+    kill(pid).context("cannot kill the worker")?;
     Ok(pid)
 }
 
-/// It is done by proof alone, in three iterations.
+/// Verifies that the team finished by evidence alone, in three iterations.
 fn check(task: &Value) -> Result<()> {
-    ensure!(task["state"] == "done", "the task is {task}");
+    ensure!(task["state"] == "done", "the team is {task}");
     ensure!(task["loop"]["iteration"] == 3 && task["loop"]["refusals"] == 1, "the loop is {task}");
-    ensure!(task["criteria"][0]["receipt"] == "verified", "a word was taken for a proof: {task}");
+    ensure!(
+        task["criteria"][0]["receipt"] == "verified",
+        "a criterion was accepted without evidence: {task}"
+    );
     Ok(())
 }

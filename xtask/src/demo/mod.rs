@@ -1,6 +1,7 @@
-//! `cargo xtask demo`: six sessions of the real program live and end side by side, the daemon is killed in
-//! the middle, and every ending is told as it was. Then a spec becomes a plan, and real Codex works on its tasks
-//! until they are landed; and a manager and two workers take a task to its audited end. The demo checks itself.
+//! `cargo xtask demo`: six sessions of the real program run and end side by side, the daemon is killed in the
+//! middle, and every outcome is reported correctly. Then a spec becomes a plan, and real Codex works on its tasks
+//! until they are landed. Finally a manager and two workers take a team's goal to its audited end. The demo checks
+//! itself.
 
 mod cast;
 mod dispatch;
@@ -44,12 +45,12 @@ pub(crate) fn build_and_run(workspace: &Workspace) -> Result<()> {
 /// Runs the demo in this directory with the programs beside this one.
 pub(crate) fn run_beside(root: &Path, codex: Option<&str>) -> Result<()> {
     let this = std::env::current_exe().context("cannot find this program")?;
-    let dir = this.parent().context("a program is in a directory")?;
+    let dir = this.parent().context("this program is not in a directory")?;
     run(&Programs::in_dir(dir), codex.map(Path::new), root)
 }
 
-/// Runs the demo with these programs in this directory, which it makes and removes. Without Codex the
-/// part that needs it is left out.
+/// Runs the demo with these programs in this directory, which it creates and removes. Skips the Codex parts without
+/// Codex.
 pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Result<()> {
     let watch = Watch::start();
     let stage = Stage::set_up(programs, codex, root)?;
@@ -59,11 +60,11 @@ pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Res
         dispatch::play(&stage)?;
         sessions += 2;
     } else {
-        tell("Codex is not here and could not be installed, so its part of the demo is left out.");
+        tell("Codex is not installed and cannot be installed, so its part of the demo is skipped.");
     }
     stage.clear()?;
     say(&format!(
-        "\nAll {} endings are what they have to be, and nothing was left behind ({:.1} s).",
+        "\nAll {} outcomes are as expected, and nothing was left behind ({:.1} s).",
         sessions,
         watch.seconds()
     ));
@@ -75,13 +76,13 @@ fn play(stage: &Stage) -> Result<usize> {
     let sessions: Vec<Session> =
         CAST.iter().map(|part| start(stage, part)).collect::<Result<_>>()?;
     stage
-        .wait("all six to live", |rows| all(&sessions, rows, |_, row| row["process"] == "alive"))?;
+        .wait("all six to run", |rows| all(&sessions, rows, |_, row| row["process"] == "alive"))?;
     stage.show(&["ls"])?;
 
-    tell("Three of them come to their ends.");
+    tell("Three of them finish.");
     stage.open(Gate::First)?;
     let first = |part: &Part| part.gate == Gate::First;
-    let before = stage.wait("three to have ended", |rows| {
+    let before = stage.wait("three to finish", |rows| {
         all(&sessions, rows, |part, row| {
             !first(part) || (part.has_ended_well(row) && row["sealed"] == true)
         })
@@ -90,20 +91,20 @@ fn play(stage: &Stage) -> Result<usize> {
 
     let killed = stage.kill_daemon()?;
     tell(&format!(
-        "The daemon, process {killed}, was killed with SIGKILL. The other agents go on, and end."
+        "The daemon, process {killed}, was killed with SIGKILL. The other agents continue and finish."
     ));
     stage.open(Gate::Second)?;
 
-    tell("The next command finds no daemon and starts one, which takes up what it finds.");
-    let after = stage.wait("the other three to have ended", |rows| {
+    tell("The next command starts a new daemon, which takes over the sessions.");
+    let after = stage.wait("the other three to finish", |rows| {
         all(&sessions, rows, |part, row| part.has_ended_well(row) && (first(part) || settled(row)))
     })?;
     let now = stage.daemon_pid()?;
     ensure!(now != killed, "the killed daemon still answers");
     stage.show(&["ls"])?;
 
-    let last = sessions.last().context("the cast is not empty")?;
-    tell(&format!("Why did `{}` fail? Every fact, with who said or saw it:", last.part.name));
+    let last = sessions.last().context("the cast is empty")?;
+    tell(&format!("Why did `{}` fail? Every fact, with its source:", last.part.name));
     stage.show(&["status", &last.id, "--why"])?;
 
     check(&sessions, &before, &after)?;
@@ -118,12 +119,12 @@ struct Session {
 
 fn start(stage: &Stage, part: &'static Part) -> Result<Session> {
     let spawned = stage.json(&stage.spawn_args(part)?)?;
-    let id = spawned["id"].as_str().context("spawn gave no id")?.to_owned();
+    let id = spawned["id"].as_str().context("`spawn` printed no id")?.to_owned();
     say(&format!("  {:<18} {}", part.name, part.story));
     Ok(Session { part, id })
 }
 
-/// Says whether every session has a row that is accepted.
+/// Whether every session has an accepted row.
 fn all(sessions: &[Session], rows: &[Value], accept: impl Fn(&Part, &Value) -> bool) -> bool {
     sessions
         .iter()
@@ -134,12 +135,12 @@ fn row<'a>(id: &str, rows: &'a [Value]) -> Option<&'a Value> {
     rows.iter().find(|row| row["id"] == id)
 }
 
-/// A terminal state that nothing changes any more, or a question that waits for its answer.
+/// Whether a row has a final state, or a question that waits for its answer.
 fn settled(row: &Value) -> bool {
     row["sealed"] == true || row["state"] == "needs_input"
 }
 
-/// The endings are right, and those from before the crash are told the same after it.
+/// Verifies the outcomes, and that those from before the crash are the same after it.
 fn check(sessions: &[Session], before: &[Value], after: &[Value]) -> Result<()> {
     for Session { part, id } in sessions {
         let told = row(id, after).context("a session is missing")?;

@@ -1,4 +1,4 @@
-//! The demo's own home, repository and environment, and how the real program is called in it.
+//! The demo's own home, repository and environment, and how the real program is run in it.
 
 use std::{
     env, fs,
@@ -19,15 +19,15 @@ use crate::{
     workspace::{Programs, variable},
 };
 
-/// How long anything in the demo may take.
+/// Time limit of every wait in the demo.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait between two looks.
+/// Poll interval.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The agent of the sample repository's configuration.
+/// The agent in the sample repository's configuration.
 const AGENT: &str = "scripted";
 const GIT_CONFIG: &str = "[user]\n\tname = Sample Person\n\temail = person@example.invalid\n[init]\n\tdefaultBranch = main\n";
 
-/// Where the demo plays. Dropping it ends whatever still runs.
+/// The environment of the demo. Dropping it stops everything that still runs.
 pub(super) struct Stage {
     programs: Programs,
     codex: Option<PathBuf>,
@@ -35,12 +35,12 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Makes the directories, the repository and its configuration.
+    /// Creates the directories, the repository and its configuration.
     pub(super) fn set_up(programs: &Programs, codex: Option<&Path>, root: &Path) -> Result<Self> {
         let codex = codex.map(Path::to_owned);
         let stage = Self { programs: programs.clone(), codex, root: root.to_owned() };
         if root.exists() {
-            // What is left of a demo that was interrupted.
+            // Leftovers of an interrupted demo.
             stage.end();
             fs::remove_dir_all(root)
                 .with_context(|| format!("cannot remove {}", root.display()))?;
@@ -55,13 +55,13 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The arguments that start a part's session.
+    /// Returns the arguments that start a part's session.
     pub(super) fn spawn_args(&self, part: &Part) -> Result<Vec<String>> {
         let mut args: Vec<String> =
             ["spawn", "--json", "--name", part.name].map(str::to_owned).into();
         match part.script {
             Script::Sample(name) => {
-                // Exit 0 of a scripted agent is no claim: it makes its claims itself.
+                // A scripted agent's exit code 0 is not a claim: it makes its claims itself.
                 args.extend(["--no-exit0-is-done", "--"].map(str::to_owned));
                 args.push(text(&self.programs.scripted_agent));
                 args.push(text(&self.scenario(name)?));
@@ -82,28 +82,28 @@ impl Stage {
         Ok(args)
     }
 
-    /// Lets the agents behind a gate go on.
+    /// Releases the agents behind a gate.
     pub(super) fn open(&self, gate: Gate) -> Result<()> {
         fs::write(self.root.join(gate.file()), "").context("cannot open a gate")
     }
 
-    /// Runs a command of the program, shows it as typed with what it prints, and gives the latter.
+    /// Runs a `provost` command, prints it as typed with its output, and returns the output.
     pub(super) fn show(&self, args: &[&str]) -> Result<String> {
         shown("provost", self.provost(), args)
     }
 
-    /// The same for git, in the repository.
+    /// Does the same with git, in the repository.
     pub(super) fn show_git(&self, args: &[&str]) -> Result<String> {
         shown("git", self.prepared("git"), args)
     }
 
-    /// Runs a command of the program for its JSON.
+    /// Runs a `provost` command and returns its JSON.
     pub(super) fn json(&self, args: &[String]) -> Result<Value> {
         let text = capture(self.provost().args(args))?;
         serde_json::from_str(&text).with_context(|| format!("{args:?} did not print JSON: {text}"))
     }
 
-    /// Waits until the rows of all sessions are accepted, and gives them.
+    /// Waits until the rows of all sessions are accepted, and returns them.
     pub(super) fn wait(&self, what: &str, accept: impl Fn(&[Value]) -> bool) -> Result<Vec<Value>> {
         let deadline = Deadline::after(PATIENCE);
         loop {
@@ -114,13 +114,13 @@ impl Stage {
             }
             if last {
                 self.show(&["ls", "--all"])?;
-                bail!("waited {PATIENCE:?} in vain for {what}");
+                bail!("timed out after {PATIENCE:?} waiting for {what}");
             }
             pause();
         }
     }
 
-    /// Waits until the row of a run is accepted, and gives it.
+    /// Waits until the row of a run is accepted, and returns it.
     pub(super) fn wait_for_run(
         &self,
         what: &str,
@@ -131,7 +131,7 @@ impl Stage {
         self.wait_until(what, || self.json(&status), accept)
     }
 
-    /// Waits until the graph of a run is accepted, and gives it.
+    /// Waits until the graph of a run is accepted, and returns it.
     pub(super) fn wait_for_graph(
         &self,
         what: &str,
@@ -168,7 +168,7 @@ impl Stage {
             if accept(&seen) {
                 return Ok(seen);
             }
-            ensure!(!last, "waited {PATIENCE:?} in vain for {what}: {seen:#}");
+            ensure!(!last, "timed out after {PATIENCE:?} waiting for {what}: {seen:#}");
             pause();
         }
     }
@@ -187,7 +187,7 @@ impl Stage {
         capture(self.prepared("git").args(args)).map(drop)
     }
 
-    /// The person's own home.
+    /// Returns the user's own home directory.
     pub(super) fn user(&self) -> PathBuf {
         self.root.join("user")
     }
@@ -195,22 +195,22 @@ impl Stage {
     pub(super) fn daemon_pid(&self) -> Result<i32> {
         let status = self.json(&["daemon", "status", "--json"].map(str::to_owned))?;
         let pid = status["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-        pid.context("the daemon does not say its pid")
+        pid.context("the daemon's status has no pid")
     }
 
-    /// Kills the daemon with SIGKILL and waits until it is gone; gives its pid.
+    /// Kills the daemon with SIGKILL, waits until it has exited, and returns its pid.
     pub(super) fn kill_daemon(&self) -> Result<i32> {
         let pid = self.daemon_pid()?;
-        kill(pid).context("the daemon")?;
+        kill(pid).context("cannot kill the daemon")?;
         Ok(pid)
     }
 
-    /// Waits until a session is over.
+    /// Waits until a session is sealed.
     pub(super) fn wait_for_end(&self, id: &str) -> Result<()> {
         self.wait_for_run("a session to end", id, |row| row["sealed"] == true).map(drop)
     }
 
-    /// Ends everything by the program's own commands, and fails if anything is left.
+    /// Stops everything with `provost` commands, and fails if anything remains.
     pub(super) fn clear(self) -> Result<()> {
         capture(self.provost().args(["daemon", "stop"]))?;
         let deadline = Deadline::after(PATIENCE);
@@ -229,7 +229,7 @@ impl Stage {
 
     fn rows(&self) -> Result<Vec<Value>> {
         let list = self.json(&["ls", "--all", "--json"].map(str::to_owned))?;
-        list["sessions"].as_array().cloned().context("ls gave no sessions")
+        list["sessions"].as_array().cloned().context("`ls` printed no sessions")
     }
 
     pub(super) fn repository(&self) -> PathBuf {
@@ -263,10 +263,9 @@ impl Stage {
         )
     }
 
-    /// Writes a sample that waits for its gate, and gives its path.
+    /// Writes a sample scenario that waits for its gate, and returns its path.
     fn scenario(&self, name: &str) -> Result<PathBuf> {
-        let sample =
-            scenario::sample(name).with_context(|| format!("there is no sample {name}"))?;
+        let sample = scenario::sample(name).with_context(|| format!("unknown sample {name}"))?;
         let path = self.root.join("scenarios").join(format!("{name}.toml"));
         fs::write(&path, behind_gate(sample))?;
         Ok(path)
@@ -280,7 +279,7 @@ impl Stage {
         self.prepared(&self.programs.provost)
     }
 
-    /// A program in the sample repository that knows nothing of the person's own home.
+    /// Returns a command in the sample repository, isolated from the user's own home.
     fn prepared(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let user = self.user();
         let mut command = Command::new(program);
@@ -296,7 +295,7 @@ impl Stage {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("LANG", "C.UTF-8")
             .env("COLUMNS", "110");
-        // Only the Codex that was asked for: what else the machine has is of no concern.
+        // Only the requested Codex is used, whatever else is installed.
         command.envs(self.codex.as_ref().map(|codex| ("PROVOST_CODEX", codex)));
         command
     }
@@ -308,7 +307,7 @@ impl Stage {
         env::join_paths(all).unwrap_or(inherited)
     }
 
-    /// Ends what runs, as far as that is possible; what is not there has ended.
+    /// Stops running processes on a best-effort basis; failures mean they have exited.
     fn end(&self) {
         if !self.root.join("home").exists() {
             return;
@@ -338,7 +337,7 @@ fn shown(name: &str, mut command: Command, args: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-/// An argument as it is typed.
+/// Quotes an argument as it would be typed.
 fn quoted(argument: &str) -> String {
     if argument.contains([' ', '&', '%']) { format!("'{argument}'") } else { argument.to_owned() }
 }
@@ -353,28 +352,25 @@ fn make_private(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Kills a process with SIGKILL and waits until it is gone.
+/// Kills a process with SIGKILL and waits until it has exited.
 pub(super) fn kill(raw: i32) -> Result<()> {
-    let pid = Pid::from_raw(raw).context("a pid is not zero")?;
+    let pid = Pid::from_raw(raw).context("the pid is zero")?;
     kill_process(pid, Signal::KILL)?;
     let deadline = Deadline::after(PATIENCE);
     while lives(raw) {
-        ensure!(!deadline.passed(), "what was killed does not end");
+        ensure!(!deadline.passed(), "the killed process does not exit");
         pause();
     }
     Ok(())
 }
 
-/// A zombie has ended.
+/// Whether a process is alive. A zombie has exited.
 fn lives(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a pause between two looks; never the condition itself"
-)]
+#[expect(clippy::disallowed_methods, reason = "a poll interval, never the condition itself")]
 fn pause() {
     std::thread::sleep(PAUSE);
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: documents that are made from the code, so that they cannot drift from it.
+//! `cargo xtask docs`: generates documents from the code, so that they cannot drift from it.
 
 mod cli;
 mod schemas;
@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{say::say, workspace::Workspace};
 
-/// What precedes the table of keys, written by hand.
+/// The hand-written part before the table of keys.
 const CONFIGURATION_HEAD: &str = include_str!("../../templates/configuration.md");
-/// Generated schemas are in a directory of their own: what is not generated any more is removed from it.
+/// The directory of generated schemas. Other files in it are removed.
 const SCHEMAS: &str = "docs/schemas";
 
 /// Whether the documents are written or only compared.
@@ -22,13 +22,13 @@ pub(crate) enum Mode {
     Check,
 }
 
-/// A generated file: its path in the workspace, and what has to be in it.
+/// A generated file: its path in the workspace and its contents.
 struct Document {
     path: String,
     text: String,
 }
 
-/// Makes all documents, and writes them or fails on the first look at what differs.
+/// Generates all documents, then writes them, or fails if any differs.
 pub(crate) fn run(workspace: &Workspace, mode: Mode) -> Result<()> {
     let documents = generate(workspace)?;
     let drifted = match mode {
@@ -55,12 +55,12 @@ fn generate(workspace: &Workspace) -> Result<Vec<Document>> {
     Ok(documents)
 }
 
-/// Writes what differs and removes schemas that nothing stands for any more; gives their names.
+/// Writes changed documents and removes obsolete schemas. Returns their names.
 fn write(root: &Path, documents: &[Document]) -> Result<Vec<String>> {
     let drifted = drifted(root, documents);
     for document in documents.iter().filter(|document| drifted.contains(&document.path)) {
         let path = root.join(&document.path);
-        let dir = path.parent().context("a document is in a directory")?;
+        let dir = path.parent().context("the document's path has no directory")?;
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         fs::write(&path, &document.text)
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -71,7 +71,7 @@ fn write(root: &Path, documents: &[Document]) -> Result<Vec<String>> {
     Ok(drifted)
 }
 
-/// The documents that are not what they have to be, and those that should not be there.
+/// Returns the documents that differ, and obsolete schemas.
 fn drifted(root: &Path, documents: &[Document]) -> Vec<String> {
     let differs = |document: &&Document| {
         fs::read_to_string(root.join(&document.path)).ok().as_ref() != Some(&document.text)

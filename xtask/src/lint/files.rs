@@ -1,4 +1,4 @@
-//! Rules about the files of the project: how long they are, and what must not be in them.
+//! Rules for the project's files: maximum length and forbidden content.
 
 use std::fs;
 
@@ -6,32 +6,32 @@ use anyhow::{Result, bail};
 
 use crate::{process::capture, say::say, workspace::Workspace};
 
-/// No file is longer, unless it is listed in [`LONG`].
+/// Maximum number of lines of a file that is not listed in [`LONG`].
 const MOST_LINES: usize = 900;
-/// The longer ones, or their directories, each with its reason.
+/// Longer files, or their directories, each with a reason.
 const LONG: &[(&str, &str)] = &[
     ("Cargo.lock", "written by cargo"),
     ("docs/cli.md", "generated"),
     ("docs/schemas/", "generated"),
-    ("crates/git/tests/main/harmless_keys.txt", "every setting that git knows, one a line"),
+    ("crates/git/tests/main/harmless_keys.txt", "every git setting, one per line"),
 ];
-/// More packages than this in the lock file is a decision, not an accident.
+/// Maximum number of packages in the lock file. Exceeding it should be a decision, not an accident.
 const MOST_PACKAGES: usize = 300;
-/// The only place that packages come from.
+/// The only registry that packages may come from.
 const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Directories of the machine that something was made on. Each is put together here so that this file does
+/// Directories of the machine on which something was generated. They are concatenated here, so that this file does
 /// not break its own rule.
 const MACHINE_DIRS: &[&str] =
     &[concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
-/// What only looks like it: the home of nobody in examples, and a JSON pointer into a session's spec.
+/// Exceptions that only look like it: an example home directory, and a JSON pointer into a session's spec.
 const NO_MACHINE_DIRS: &[&str] = &[
     concat!("/", "home/u/"),
     concat!("/", "work/worktree/"),
     concat!("/", "home/u\""),
     concat!("/", "root/helper"),
 ];
-/// Where packages are fetched from is the machine's matter.
+/// Registry hosts. Mirrors belong into the machine's configuration.
 const REGISTRY_HOSTS: &[&str] = &[
     concat!("arti", "factory"),
     concat!("index.", "crates.io"),
@@ -39,38 +39,39 @@ const REGISTRY_HOSTS: &[&str] = &[
     concat!("registry.", "npmjs.org"),
     concat!("deb.", "debian.org"),
 ];
-/// How a list of deceptive characters looks, and the one file that has it.
+/// The start of a list of deceptive characters, and the only file that may contain one.
 const DECEPTIVE: &str = concat!("..='\\u{", "202e}'");
 const DECEPTIVE_LIST: &str = "crates/text/src/lib.rs";
-/// What is never left in code that counts as done.
+/// Markers of unfinished code.
 const UNFINISHED: &[&str] = &[concat!("todo", "!("), concat!("#[", "ignore"), concat!("dbg", "!(")];
 
-/// Looks at every file that is or could be tracked.
+/// Checks every file that is or could be tracked.
 pub(super) fn check(workspace: &Workspace) -> Result<()> {
     let mut git = workspace.command("git");
     let list = capture(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
     let mut troubles = Vec::new();
     let mut seen = 0;
     for name in list.split('\0').filter(|name| !name.is_empty()) {
-        // A file that was deleted but not yet committed has nothing to say; what is not text neither.
+        // Skip files that are deleted but not yet committed, and files that are not text.
         let Ok(text) = fs::read_to_string(workspace.root.join(name)) else { continue };
         seen += 1;
         troubles.extend(troubles_in(name, &text));
     }
-    say(&format!("── files: {seen} read, {} troubles", troubles.len()));
+    say(&format!("── files: {seen} read, {} problems", troubles.len()));
     if !troubles.is_empty() {
         bail!("\n{}", troubles.join("\n"));
     }
     Ok(())
 }
 
-/// What is wrong with one file.
+/// Returns the problems of one file.
 fn troubles_in(name: &str, text: &str) -> Vec<String> {
     let mut troubles = Vec::new();
     let lines = text.lines().count();
     if lines > MOST_LINES && !LONG.iter().any(|(long, _)| is_or_is_in(name, long)) {
-        troubles
-            .push(format!("{name}: {lines} lines, more than {MOST_LINES} and no reason listed"));
+        troubles.push(format!(
+            "{name}: {lines} lines, more than {MOST_LINES}, without a reason in LONG"
+        ));
     }
     if name == "Cargo.lock" {
         troubles.extend(troubles_in_lock(text));
@@ -100,22 +101,20 @@ fn troubles_in_lock(text: &str) -> Vec<String> {
 
 fn forbidden_in(name: &str, line: &str) -> Option<String> {
     if let Some(dir) = MACHINE_DIRS.iter().find(|dir| names_machine_dir(line, dir)) {
-        return Some(format!("names a place on a machine: {dir}"));
+        return Some(format!("names a directory of a machine: {dir}"));
     }
     if let Some(host) = REGISTRY_HOSTS.iter().find(|host| line.contains(**host)) {
-        return Some(format!("names the host of a registry: {host}"));
+        return Some(format!("names a registry host: {host}"));
     }
     if line.contains(DECEPTIVE) && name != DECEPTIVE_LIST {
-        return Some(format!(
-            "has a list of deceptive characters of its own; use {DECEPTIVE_LIST}"
-        ));
+        return Some(format!("duplicates the list of deceptive characters; use {DECEPTIVE_LIST}"));
     }
     let unfinished =
         UNFINISHED.iter().find(|what| name.ends_with(".rs") && line.contains(**what))?;
-    Some(format!("is not finished: {unfinished}"))
+    Some(format!("is unfinished: {unfinished}"))
 }
 
-/// Says whether an absolute path begins here; the same name inside a longer path is another directory.
+/// Whether an absolute path starts here. The same name inside a longer path is another directory.
 fn names_machine_dir(line: &str, dir: &str) -> bool {
     line.match_indices(dir).any(|(at, _)| {
         let inside = line[..at].chars().next_back().is_some_and(|before| {
@@ -148,7 +147,7 @@ mod tests {
     fn a_registry_host_is_found_and_the_common_index_is_not() {
         assert_eq!(
             troubles_in("x.toml", REGISTRY_HOSTS[0]),
-            [format!("x.toml:1: names the host of a registry: {}", REGISTRY_HOSTS[0])]
+            [format!("x.toml:1: names a registry host: {}", REGISTRY_HOSTS[0])]
         );
         let lock = format!("[[package]]\nsource = \"{SOURCE}\"\n");
         assert_eq!(troubles_in("Cargo.lock", &lock), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: what can be said about the code without running it.
+//! `cargo xtask lint`: static checks of the code and documents.
 
 mod files;
 mod requirements;
@@ -19,14 +19,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     documents(workspace)
 }
 
-/// Checks the source, the code as the tests build it. In depth also the documentation of the code, and
-/// the code as it is released. All checks run, also after one has failed.
+/// Checks the source and the code as the tests build it. Deep checks add rustdoc and the code as it is released.
+/// All checks run, even after a failure.
 pub(crate) fn source(workspace: &Workspace, depth: Depth) -> Result<()> {
     let mut checks: Vec<(&str, Check)> = vec![
         ("files", files::check),
         ("requirements", requirements::check),
         ("format", format),
-        ("clippy with the features of tests", clippy_with_test_features),
+        ("clippy with test features", clippy_with_test_features),
     ];
     if depth == Depth::Deep {
         checks.extend([("rustdoc", rustdoc as Check), ("clippy", clippy)]);
@@ -45,7 +45,7 @@ pub(crate) fn source(workspace: &Workspace, depth: Depth) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the generated documents are up to date. Needs the build of the tests.
+/// Verifies that the generated documents are up to date. Needs the build of the tests.
 pub(crate) fn documents(workspace: &Workspace) -> Result<()> {
     docs::run(workspace, Mode::Check).context("generated documents")
 }
@@ -66,7 +66,7 @@ fn clippy_with_test_features(workspace: &Workspace) -> Result<()> {
     let features = workspace.all_test_features();
     let mut cargo = workspace.cargo();
     cargo.args(["clippy", "--quiet", "--workspace", "--all-targets", "--features", &features]);
-    succeeded(ran("clippy with the features of tests", cargo.args(["--", "-D", "warnings"]))?)
+    succeeded(ran("clippy with test features", cargo.args(["--", "-D", "warnings"]))?)
 }
 
 fn rustdoc(workspace: &Workspace) -> Result<()> {

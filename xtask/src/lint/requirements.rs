@@ -1,4 +1,4 @@
-//! The table of requirements names tests that exist, and at least one for each requirement.
+//! Checks that the requirements table names existing tests, and at least one per requirement.
 
 use std::{collections::BTreeSet, fs, ops::RangeInclusive};
 
@@ -8,27 +8,28 @@ use crate::{process::capture, say::say, workspace::Workspace};
 
 const TABLE: &str = "docs/requirements.md";
 
-/// The requirements of each kind, by their numbers.
+/// The kinds of requirements and their numbers.
 const KINDS: [(char, RangeInclusive<usize>); 6] =
     [('R', 1..=21), ('E', 1..=26), ('A', 1..=9), ('M', 1..=25), ('T', 3..=9), ('D', 1..=22)];
 
-/// The names of all requirements.
+/// Returns the ids of all requirements.
 fn wanted() -> impl Iterator<Item = String> {
     KINDS.into_iter().flat_map(|(kind, all)| all.map(move |no| format!("{kind}{no}")))
 }
 
-/// Looks for every test that the table names.
+/// Verifies that every test named in the table exists.
 pub(super) fn check(workspace: &Workspace) -> Result<()> {
     let table = fs::read_to_string(workspace.root.join(TABLE)).context(TABLE)?;
     let troubles = troubles_in(&table, &tests(workspace)?);
-    say(&format!("── requirements: {} troubles", troubles.len()));
+    say(&format!("── requirements: {} problems", troubles.len()));
     if !troubles.is_empty() {
         bail!("\n{}", troubles.join("\n"));
     }
     Ok(())
 }
 
-/// Gives the names of all functions: what is no test would be told by a compiler that finds it unused.
+/// Returns the names of all functions. A test that lost its attribute is found by the compiler, as an unused
+/// function.
 fn tests(workspace: &Workspace) -> Result<BTreeSet<String>> {
     let mut git = workspace.command("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.rs"]);
@@ -48,16 +49,16 @@ fn function(line: &str) -> Option<String> {
 fn troubles_in(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let rows: Vec<(&str, Vec<&str>)> = table.lines().filter_map(row).collect();
     let missing = wanted().filter(|id| !rows.iter().any(|(named, _)| named == id));
-    let missing = missing.map(|id| format!("{TABLE}: {id} is not in it"));
+    let missing = missing.map(|id| format!("{TABLE}: {id} is missing"));
     let unproved = rows.iter().filter(|(_, named)| named.is_empty());
     let unproved = unproved.map(|(id, _)| format!("{TABLE}: {id} names no test"));
     let named = rows.iter().flat_map(|(id, named)| named.iter().map(move |test| (id, test)));
     let unknown = named.filter(|(_, test)| !tests.contains(**test));
-    let unknown = unknown.map(|(id, test)| format!("{TABLE}: {id}: there is no test {test}"));
+    let unknown = unknown.map(|(id, test)| format!("{TABLE}: {id}: unknown test {test}"));
     missing.chain(unproved).chain(unknown).collect()
 }
 
-/// Gives the requirement of a row, and the tests in its last cell.
+/// Parses the requirement id of a row and the tests in its last cell.
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
     let (id, tests) = (cells.next()?, cells.last()?);
@@ -78,7 +79,7 @@ mod tests {
         let bad = bad.replace("| R3 | x | `there` |", "| R3 | x | `there`, `gone` |");
         let bad = bad.replace("| E26 | x | `there` |\n", "");
         let troubles = troubles_in(&bad, &there);
-        let told = ["E26 is not in it", "R2 names no test", "R3: there is no test gone"];
+        let told = ["E26 is missing", "R2 names no test", "R3: unknown test gone"];
         assert_eq!(troubles, told.map(|what| format!("{TABLE}: {what}")));
     }
 

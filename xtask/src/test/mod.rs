@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that has to pass, in parts, and the look at what was left behind.
+//! `cargo xtask test`: all required tests in parts, followed by a check for leftovers.
 
 mod parts;
 mod room;
@@ -30,25 +30,25 @@ use crate::{
     workspace::{Programs, SEEDED_BUGS, SIMULATED, SIMULATED_SHORT, SIMULATOR, Workspace},
 };
 
-/// Seeds of the simulator. Without `--deep` they take less than a minute.
+/// Simulator seeds. Without `--deep` they take less than a minute.
 const SEEDS: &str = "3000";
 const DEEP_SEEDS: &str = "200000";
-/// Tests of a run in CI that may fail and pass when retried. Some thousand tests with real processes
-/// share a machine there. Each is named at the end, to be fixed.
+/// The maximum number of tests in a CI run that may fail once and pass on retry. Thousands of tests with real
+/// processes share a machine there. Each one is listed at the end, to be fixed.
 const UNSTEADY_LIMIT: usize = 4;
-/// Tests mostly wait for processes, so more of them run at a time than there are cores.
+/// Tests mostly wait for processes, so more of them run in parallel than there are cores.
 const TESTS_PER_CORE: usize = 2;
-/// Laws of the core are tried on this many random stories; with `--deep` on all that they ask for.
+/// The number of random cases per property test of the core. `--deep` uses each test's own number.
 const LAW_CASES: &str = "1000";
-/// Tests that drive real Codex, as the test runner selects them.
+/// The nextest filter for tests that drive real Codex.
 const AGENTS: &str = "binary_id(provost::codex) + package(provost-agents) \
     + (package(provost-drivers) & test(/^(live|drift)::/)) \
     + (package(provost-holder) & test(/^relay_codex::/)) \
     + (package(provost-testkit) & test(/^model::/)) \
     + (package(provost-watch) & test(/^codex::/))";
-/// Attacks on the security boundary.
+/// The nextest filter for attacks on the security boundary.
 const BOUNDARY: &str = "binary_id(provost::boundary)";
-/// The rules in which no mutant may survive.
+/// Source files in which no mutant may survive.
 const MUTATED: &[&str] = &[
     "crates/core/src/lifecycle/**/*.rs",
     "crates/core/src/run/**/*.rs",
@@ -58,9 +58,9 @@ const MUTATED: &[&str] = &[
 /// The tests of a run.
 pub(crate) struct Plan {
     depth: Depth,
-    /// Only the boundary tests, and only as the unprivileged user.
+    /// Runs only the boundary tests, and only as the unprivileged user.
     unprivileged: bool,
-    /// Parts of the names of tests; empty means everything.
+    /// Substrings of test names; empty means all tests.
     filters: Vec<String>,
 }
 
@@ -93,14 +93,14 @@ impl Plan {
     }
 }
 
-/// Runs the tests and returns whether all is well. The last line counts passed and failed tests.
+/// Runs the tests and returns success if everything passed. The last line counts passed and failed tests.
 pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<ExitCode> {
     let mut minutes = Minutes::since_cargo_started();
     let report = run_parts(workspace, plan, &mut minutes);
     say(&format!("── minutes\n{}", minutes.table()));
     let report = report?;
     for name in &report.unsteady {
-        say(&format!("   unsteady, passed at the second try: {name}"));
+        say(&format!("   flaky, passed on retry: {name}"));
     }
     for trouble in &report.troubles {
         say(&format!("   {trouble}"));
@@ -148,7 +148,7 @@ fn run_parts(workspace: &Workspace, plan: &Plan, minutes: &mut Minutes) -> Resul
     let mut troubles: Vec<String> =
         results.into_iter().filter_map(|result| result.trouble).collect();
     if unsteady.len() > UNSTEADY_LIMIT {
-        troubles.push(format!("failed: more than {UNSTEADY_LIMIT} tests are unsteady"));
+        troubles.push(format!("failed: more than {UNSTEADY_LIMIT} flaky tests"));
     }
     troubles.extend(room.leftovers());
     troubles.extend(suite.user.iter().flat_map(|user| user.room.leftovers()));
@@ -158,7 +158,7 @@ fn run_parts(workspace: &Workspace, plan: &Plan, minutes: &mut Minutes) -> Resul
     Ok(Report { tally, unsteady, troubles })
 }
 
-/// The variables that tell a test what it may do without, and how deep it goes.
+/// Returns the environment variables that set a test's depth and the tools it must do without.
 fn test_variables(plan: &Plan, missing: &[&str]) -> Vec<(&'static str, OsString)> {
     let mut variables = vec![("PROVOST_TEST_MISSING", missing.join(",").into())];
     variables.push(match plan.depth {
@@ -181,7 +181,7 @@ struct Suite<'a> {
     plan: &'a Plan,
     programs: Programs,
     room: &'a Room,
-    /// Present if the run is root's.
+    /// Present if root runs the tests.
     user: Option<TestUser>,
     missing: Vec<&'static str>,
 }
@@ -219,20 +219,20 @@ impl Suite<'_> {
         Ok(outcomes)
     }
 
-    /// The tests that the filters of the plan select.
+    /// Runs the tests that the plan's filters select.
     fn selected(&self) -> Result<Outcome> {
         let mut nextest = self.nextest_of_workspace();
         nextest.args(&self.plan.filters);
         self.counted("tests", &mut nextest)
     }
 
-    /// The tests that an expression of the test runner selects.
+    /// Runs the tests that a nextest expression selects.
     fn tests(&self, part: Part, selection: &str) -> Result<Outcome> {
         let mut nextest = self.nextest_of_workspace();
         self.counted(part.title(), nextest.args(["-E", selection]))
     }
 
-    /// The boundary tests as the unprivileged user. The runner stays root; only the tests are not.
+    /// Runs the boundary tests as the unprivileged user. The runner stays root; only the tests are not.
     fn boundary_unprivileged(&self, user: &TestUser) -> Result<Outcome> {
         let triple = self.workspace.triple()?.to_uppercase().replace('-', "_");
         let mut nextest = self.nextest_of_workspace();
@@ -241,11 +241,11 @@ impl Suite<'_> {
         self.counted(Part::BoundaryUnprivileged.title(), &mut nextest)
     }
 
-    /// The simulator's seeds, in a build with the bugs that it has to find. A short run optimises less:
-    /// its build takes longer than its seeds.
+    /// Runs the simulator's seeds, in a build with the seeded bugs it has to find. A short run optimizes less,
+    /// because its build takes longer than its seeds.
     fn simulator(&self) -> Result<Outcome> {
         if !self.has_simulator() {
-            say("── simulator: not there yet");
+            say("── simulator: not in this workspace");
             return Ok(Outcome::default());
         }
         let deep = self.plan.depth == Depth::Deep;
@@ -263,7 +263,8 @@ impl Suite<'_> {
     }
 
     fn has_simulator(&self) -> bool {
-        self.workspace.has_feature(SEEDED_BUGS)
+        let (package, feature) = SEEDED_BUGS;
+        self.workspace.has_feature(package, feature)
     }
 
     fn doc_tests(&self) -> Result<Outcome> {
@@ -280,8 +281,8 @@ impl Suite<'_> {
         Ok(Outcome { tally: junit::doc_tests(&text), trouble, ..Outcome::default() })
     }
 
-    /// The demo, which checks itself and counts as one test for each user. Both run at the same time,
-    /// because they mostly wait; the output of the unprivileged one is shown if it fails.
+    /// Runs the demo, which checks itself and counts as one test per user. Both users' demos run at the same time
+    /// because they mostly wait. The unprivileged demo's output is shown only if it fails.
     fn demos(&self) -> Result<Vec<Outcome>> {
         let log = self.room.path.join("demo.log");
         let unprivileged = match &self.user {
@@ -304,14 +305,15 @@ impl Suite<'_> {
         Ok(outcomes)
     }
 
-    /// Every change to the rules has to fail a test.
+    /// Verifies that every mutation of the rules fails a test.
     fn mutants(&self) -> Result<Outcome> {
         let out = self.workspace.target.join("mutants");
         fs::create_dir_all(&out)?;
         let mut cargo = self.prepared(self.workspace.cargo());
         cargo
             .args(["mutants", "--package", "provost-core", "--test-tool", "nextest"])
-            // Building is most of the work: without debug information, optimisation and unit tests it is a third of it.
+            // Building is most of the work. Without debug information, optimization and unit tests it takes a third
+            // of the time.
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .env("PROVOST_LAW_CASES", "300")
             .arg("--cargo-arg=--config=profile.dev.package.provost-core.opt-level=0")
@@ -324,14 +326,14 @@ impl Suite<'_> {
         let survivors = fs::read_to_string(out.join("mutants.out/missed.txt"));
         let survivors = survivors.context("cargo-mutants left no list of survivors")?;
         let timed_out = fs::read_to_string(out.join("mutants.out/timeout.txt")).unwrap_or_default();
-        // A mutant that hangs was noticed, though cargo-mutants ends with an error then.
+        // A mutant that hangs was detected, although cargo-mutants then exits with an error.
         let noticed = ended_well || !timed_out.is_empty();
         let trouble = (!survivors.is_empty() || !noticed)
             .then(|| format!("failed: mutants survived or could not be tried:\n{survivors}"));
         Ok(Outcome { trouble, ..Outcome::default() })
     }
 
-    /// The test runner on all packages but the simulator, which has a build of its own.
+    /// Returns a nextest command for all packages except the simulator, which has its own build.
     fn nextest_of_workspace(&self) -> Command {
         let mut nextest = self.nextest();
         nextest.args(["--workspace", "--exclude", SIMULATOR]);
@@ -360,16 +362,16 @@ impl Suite<'_> {
         command
     }
 
-    /// Runs the test runner and counts by its record.
+    /// Runs nextest and counts the tests in its JUnit record.
     fn counted(&self, title: &str, nextest: &mut Command) -> Result<Outcome> {
-        // The runner keeps its records below the workspace, wherever cargo builds.
+        // The runner writes its records below the workspace, independent of cargo's target directory.
         let record =
             self.workspace.root.join("target/nextest").join(self.plan.profile()).join("junit.xml");
         if record.exists() {
             fs::remove_file(&record)?;
         }
         let passed = ran(title, nextest)?;
-        // Without a record nothing was run: the build failed, or no test matched.
+        // Without a record nothing ran: the build failed, or no test matched.
         let trouble = (!passed).then(|| format!("failed: {title}"));
         if !passed && !record.exists() {
             return Ok(Outcome { trouble, ..Outcome::default() });
@@ -388,13 +390,13 @@ fn start_demo(user: &TestUser, log: &Path) -> Result<Child> {
     xtask.spawn().with_context(|| format!("cannot run {xtask:?}"))
 }
 
-/// The result of something that counts as one test.
+/// Returns the outcome of a part that counts as one test.
 fn one_test(trouble: Option<String>) -> Outcome {
     let failed = u64::from(trouble.is_some());
     Outcome { tally: Tally { passed: 1 - failed, failed }, trouble, ..Outcome::default() }
 }
 
-/// Tests at a time: as the user says, or by the cores of the machine.
+/// Returns the number of parallel tests: the user's setting, or by the number of cores.
 fn test_threads() -> OsString {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let by_cores = || (cores * TESTS_PER_CORE).to_string().into();

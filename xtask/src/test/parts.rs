@@ -1,19 +1,19 @@
-//! The parts of a test run, the minutes that each took, and its share of the whole.
+//! The parts of a test run, with the minutes each took and its share of the total.
 
 use std::fs;
 
 use crate::process::Watch;
 
-/// The most minutes that a whole run may take on two cores, `--deep` aside.
+/// The limit of a whole run on two cores in minutes, without `--deep`.
 const ALL_MINUTES: f64 = 15.0;
 const SECONDS_PER_MINUTE: f64 = 60.0;
-/// The kernel reports process start times in this unit, whatever its own clock rate.
+/// The unit in which the kernel reports process start times, independent of its own clock rate.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A part of a test run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Cargo builds this program before it starts.
+    /// The build of this program by cargo, before it starts.
     Xtask,
     Tools,
     Lint,
@@ -46,7 +46,7 @@ impl Part {
         }
     }
 
-    /// The minutes that the part may take of the whole; none for what runs only with `--deep`.
+    /// Returns the minutes that the part may take, or `None` if it runs only with `--deep`.
     fn share(self) -> Option<f64> {
         match self {
             Part::Xtask => Some(1.0),
@@ -63,10 +63,10 @@ impl Part {
     }
 }
 
-/// How long each part of a run took.
+/// The duration of each part of a run.
 #[derive(Default)]
 pub(super) struct Minutes {
-    /// Parts in the order in which they ended, with their seconds.
+    /// Parts in the order in which they ended, with their duration in seconds.
     parts: Vec<(Part, f64)>,
 }
 
@@ -85,7 +85,7 @@ impl Minutes {
         result
     }
 
-    /// Describes all parts, one per line, with a mark on those above their share.
+    /// Renders all parts, one per line, and marks those above their share.
     pub(super) fn table(&self) -> String {
         let mut lines = vec![format!("   {:<30} {:>7} {:>7}", "part", "minutes", "share")];
         lines.extend(
@@ -106,8 +106,8 @@ fn line(title: &str, minutes: f64, share: Option<f64>) -> String {
     format!("   {title:<30} {minutes:>7.1} {share:>7}{mark}")
 }
 
-/// Seconds since this process started. `cargo run` replaces itself with the program that it built,
-/// so this includes the build.
+/// Returns the seconds since this process started. `cargo run` replaces itself with the program it built, so this
+/// includes the build.
 fn seconds_since_start() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
@@ -115,9 +115,9 @@ fn seconds_since_start() -> Option<f64> {
     Some((uptime - start_seconds(&stat)?).max(0.0))
 }
 
-/// The seconds between boot and the start of a process, from its line in `/proc`.
+/// Returns the seconds between boot and the start of a process, from its `/proc` stat line.
 fn start_seconds(stat: &str) -> Option<f64> {
-    // The name of the program is in parentheses and may contain spaces; the state after it is field 3.
+    // The program name is in parentheses and may contain spaces. The state after it is field 3.
     let (_, after_name) = stat.rsplit_once(')')?;
     let ticks: f64 = after_name.split_whitespace().nth(22 - 3)?.parse().ok()?;
     Some(ticks / TICKS_PER_SECOND)

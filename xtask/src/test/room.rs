@@ -1,4 +1,4 @@
-//! The directory below which tests keep their homes and temporary files, and what they leave there.
+//! The directory for the homes and temporary files of tests, and a check for leftovers in it.
 
 use std::{
     fs,
@@ -10,26 +10,26 @@ use anyhow::{Context as _, Result};
 
 use crate::say::say;
 
-/// A directory for one run of the tests, or for the part of it that runs as another user.
+/// A directory for one test run, or for the part of it that runs as another user.
 pub(super) struct Room {
     pub(super) path: PathBuf,
 }
 
 impl Room {
-    /// Makes a new room with a short name, outside of this repository: tests need a directory that is
-    /// in no repository.
+    /// Creates a new directory with a short name, outside of this repository: some tests need a directory outside
+    /// of any repository.
     pub(super) fn new() -> Result<Self> {
         let all = std::env::temp_dir().join("provost-tests");
         remove_stale(&all);
         let room = Self::at(all.join(std::process::id().to_string()))?;
         for dir in [&all, &room.path] {
-            // Tests as another user have their room below this one.
+            // Tests as another user have their directory below this one.
             set_mode(dir, 0o755)?;
         }
         Ok(room)
     }
 
-    /// Makes a room in this directory.
+    /// Creates the test directory at this path.
     pub(super) fn at(path: PathBuf) -> Result<Self> {
         let room = Self { path };
         fs::create_dir_all(room.temporary())
@@ -41,8 +41,7 @@ impl Room {
         self.path.join("tmp")
     }
 
-    /// What the tests left behind, although they passed: homes, processes, sockets, worktrees, panics,
-    /// temporary files.
+    /// Returns leftovers of tests that passed: homes, processes, sockets, worktrees, panics, temporary files.
     pub(super) fn leftovers(&self) -> Vec<String> {
         let mut found = provost_testkit::leftovers_under(&self.path);
         found.extend(provost_testkit::leftovers(&self.temporary()));
@@ -52,7 +51,7 @@ impl Room {
                     .flatten()
                     .map(|file| format!("temporary file left behind: {}", file.path().display())),
             ),
-            Err(error) => found.push(format!("could not look for temporary files: {error}")),
+            Err(error) => found.push(format!("cannot list temporary files: {error}")),
         }
         found.sort();
         found.dedup();
@@ -70,7 +69,7 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .with_context(|| format!("cannot set the mode of {}", path.display()))
 }
 
-/// Removes the rooms of earlier runs, which were kept because something was left in them.
+/// Removes the directories of earlier runs, which were kept because of leftovers.
 fn remove_stale(all: &Path) {
     for room in fs::read_dir(all).into_iter().flatten().flatten() {
         let living = Path::new("/proc").join(room.file_name()).exists();

@@ -1,5 +1,5 @@
-//! Tests as an unprivileged user, when the run itself is root's: the account, the files that this
-//! user may read, and the command that becomes this user.
+//! Tests as an unprivileged user when root runs them: the account, the files this user may read, and the command
+//! that switches to this user.
 
 use std::{
     env,
@@ -19,49 +19,49 @@ use crate::{
     workspace::{Programs, Workspace},
 };
 
-/// The account of unprivileged tests. It is kept after the run: it has no password, no shell and no
-/// home, and another account must not get its number while files of a failed run remain.
+/// The account of unprivileged tests. It remains after the run: it has no password, shell or home, and no other
+/// account may get its number while files of a failed run remain.
 const ACCOUNT: &str = "provost-test";
 const PASSWD: &str = "/etc/passwd";
-/// Directories of programs for every user, whatever root's own path is.
+/// Program directories for every user, independent of root's own path.
 const SYSTEM_PATH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-/// An account by its numbers.
+/// The numeric ids of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Account {
     uid: u32,
     gid: u32,
 }
 
-/// A user without privileges, its room, and copies of the programs that it runs.
+/// An unprivileged user, its test directory, and copies of the programs it runs.
 pub(super) struct TestUser {
     account: Account,
     pub(super) room: Room,
-    /// Owned by root and readable for all.
+    /// Owned by root and readable by everyone.
     programs_dir: PathBuf,
     codex: Vec<(&'static str, PathBuf)>,
     environment: Vec<(OsString, OsString)>,
 }
 
-/// What the tests of the user need besides their room.
+/// The inputs of the user's tests, apart from their directory.
 pub(super) struct Needs<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) programs: &'a Programs,
-    /// The programs of Codex, each with the variable that names it.
+    /// The Codex programs, each with the variable that holds its path.
     pub(super) codex: Vec<(&'static str, PathBuf)>,
-    /// Further variables of the tests.
+    /// Additional variables for the tests.
     pub(super) variables: Vec<(&'static str, OsString)>,
 }
 
 impl TestUser {
-    /// Prepares the user below the room of the run. None if the run is not root's: then all its tests
+    /// Prepares the user in a directory below the run's. Returns `None` if the run is not root's, because its tests
     /// are unprivileged already.
     pub(super) fn prepare(parent: &Room, needs: &Needs<'_>) -> Result<Option<Self>> {
         if !geteuid().is_root() {
             return Ok(None);
         }
         let account = provide_account(needs.workspace)?;
-        // Names are short: the paths of sockets have a limit.
+        // Names are short because socket paths have a length limit.
         let room = Room::at(parent.path.join("u"))?;
         fs::create_dir_all(room.path.join("home"))?;
         for dir in [room.path.clone(), room.temporary(), room.path.join("home")] {
@@ -71,11 +71,11 @@ impl TestUser {
         let programs_dir = parent.path.join("bin");
         fs::create_dir_all(&programs_dir)?;
         set_mode(&programs_dir, 0o755)?;
-        // By this name the program is found even if a build has replaced its file.
+        // `/proc/self/exe` finds the program even if a build has replaced its file.
         let own = programs_dir.join("xtask");
         fs::copy("/proc/self/exe", &own).context("cannot copy this program")?;
         for program in [&needs.programs.provost, &needs.programs.scripted_agent] {
-            let name = program.file_name().context("a program has a name")?;
+            let name = program.file_name().context("the program path has no file name")?;
             link_or_copy(program, &programs_dir.join(name))?;
         }
         let mut codex = Vec::new();
@@ -89,29 +89,29 @@ impl TestUser {
         Ok(Some(user))
     }
 
-    /// The copies of the programs.
+    /// Returns the copies of the programs.
     pub(super) fn programs(&self) -> Programs {
         Programs::in_dir(&self.programs_dir)
     }
 
-    /// The Codex that the demo drives, if it is installed.
+    /// Returns the Codex that the demo drives, if it is installed.
     pub(super) fn pinned_codex(&self) -> Option<&Path> {
         self.codex.first().map(|(_, program)| program.as_path())
     }
 
-    /// This program, as the user.
+    /// Returns a command that runs this program as the user.
     pub(super) fn xtask(&self) -> Command {
         self.command(&self.programs_dir.join("xtask"))
     }
 
-    /// Writes the script that runs a test program as the user, and returns its path. The test runner
-    /// calls it with the test program and its arguments, for listing and for running. The script
-    /// copies the program, because the user may be unable to enter the directory of the build.
+    /// Writes a script that runs a test program as the user, and returns its path. The test runner calls it with
+    /// the test program and its arguments, to list and to run tests. The script copies the program, because the
+    /// user may be unable to enter the build directory.
     pub(super) fn runner(&self) -> Result<PathBuf> {
         let copy = self.programs_dir.join("$name");
         let run = self.command(&copy);
         let words = [run.get_program()].into_iter().chain(run.get_args());
-        // The copy is named by a variable of the script; all other words are quoted.
+        // The script names the copy by a variable; all other words are quoted.
         let words =
             words.map(
                 |word| {
@@ -142,7 +142,7 @@ impl TestUser {
         Ok(path)
     }
 
-    /// A program with nothing but the environment of the user.
+    /// Returns a command with only the user's environment.
     fn command(&self, program: &Path) -> Command {
         let Account { uid, gid } = self.account;
         let mut command = Command::new("setpriv");
@@ -200,7 +200,7 @@ impl TestUser {
     }
 }
 
-/// Returns the account, which is made if it is not there.
+/// Returns the account, and creates it first if necessary.
 fn provide_account(workspace: &Workspace) -> Result<Account> {
     let find = || -> Result<Option<Account>> {
         let passwd = fs::read_to_string(PASSWD).with_context(|| format!("cannot read {PASSWD}"))?;
@@ -226,7 +226,7 @@ fn account_in(passwd: &str, name: &str) -> Option<Account> {
     })
 }
 
-/// The directories of a search path that every user can enter, and those of the system.
+/// Returns the directories of a search path that every user can enter, followed by the system's.
 fn search_path(inherited: &OsStr) -> OsString {
     let mut dirs: Vec<PathBuf> =
         env::split_paths(inherited).filter(|dir| is_open_to_all(dir)).collect();
@@ -244,13 +244,13 @@ fn is_open_to_all(path: &Path) -> bool {
         && path.ancestors().skip(1).all(|parent| mode(parent) & 0o001 == 0o001)
 }
 
-/// Returns a Codex that every user can run: this one, or a copy of it with the files beside it.
+/// Returns a Codex that every user can run: this one, or a copy with the files beside it.
 fn readable_codex(program: &Path, copy: &Path) -> Result<PathBuf> {
     if is_open_to_all(program) {
         return Ok(program.to_owned());
     }
-    // `TRIPLE/bin/codex` finds its helpers from `TRIPLE`.
-    let root = program.ancestors().nth(2).context("Codex is in a directory of its own")?;
+    // `TRIPLE/bin/codex` finds its helpers relative to `TRIPLE`.
+    let root = program.ancestors().nth(2).context("Codex is not in a directory of its own")?;
     copy_tree(root, copy)?;
     Ok(copy.join(program.strip_prefix(root)?))
 }
@@ -271,8 +271,8 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives a file a second name that every user can reach. A link costs nothing, but needs the same
-/// file system and a mode that already suits.
+/// Links or copies a file to a path that every user can reach. A link costs nothing, but needs the same file system
+/// and a suitable mode.
 fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
     let from = &from.canonicalize().with_context(|| format!("cannot find {}", from.display()))?;
     let mode = fs::metadata(from)?.permissions().mode();
@@ -284,7 +284,7 @@ fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
     set_mode(to, if mode & 0o100 == 0 { 0o644 } else { 0o755 })
 }
 
-/// A word as the shell takes it literally.
+/// Quotes a word so that the shell takes it literally.
 fn quoted(word: &OsStr) -> String {
     format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! Which account a session works under: sessions of one account share its limits.
+//! Identifies the account of a session: sessions of one account share its limits.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use toml::{Table, Value};
 use super::config::{self, UserConfig};
 use super::{Error, carry};
 
-/// The provider that Codex has if its `config.toml` names none.
+/// Codex's default provider.
 pub(super) const USUAL_PROVIDER: &str = "openai";
 
-/// Names the account: the model provider, and where the login really lies. That is `auth.json`, links
-/// followed; else the Codex home that keys are named in; else the user's home. What the login says is not
-/// looked at, for a refreshed token is the same account's.
+/// Returns a name for the account: the model provider, and the real path of the login. That is
+/// `auth.json` with links followed; else the Codex home that names keys; else the user's home. The
+/// content of the login is not read, because a refreshed token belongs to the same account.
 pub fn account(codex_home: Option<&Path>, user_home: &Path) -> Result<String, Error> {
     let login = codex_home.map(|home| home.join("auth.json"));
     let places = [login.as_deref(), codex_home, Some(user_home)];
@@ -25,7 +25,7 @@ fn provider(codex_home: Option<&Path>) -> Result<String, Error> {
     users(codex_home).map(|table| provider_in(&table).to_owned())
 }
 
-/// The user's `config.toml`; an empty one if there is none.
+/// Reads the user's `config.toml`; an empty table if there is none.
 pub(super) fn users(codex_home: Option<&Path>) -> Result<Table, Error> {
     let Some(path) = codex_home.map(|home| home.join("config.toml")) else {
         return Ok(Table::new());
@@ -36,7 +36,7 @@ pub(super) fn users(codex_home: Option<&Path>) -> Result<Table, Error> {
     }
 }
 
-/// The provider that models are asked from; a profile's counts before the others'.
+/// Returns the model provider; a profile's setting takes precedence.
 pub(super) fn provider_in(table: &Table) -> &str {
     let profile = table.get("profile").and_then(Value::as_str);
     let profile = profile.and_then(|name| table.get("profiles")?.get(name)?.as_table());

@@ -1,7 +1,7 @@
-//! Files brought into a session's home, each by a rename.
+//! File operations in a session's home, each by a rename.
 //!
-//! An agent may have changed its home: where a directory of ours became a
-//! link, the link is removed, never followed.
+//! An agent may have changed its home: if one of our directories became a link, the link is
+//! removed, never followed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,35 +12,35 @@ use std::path::Path;
 
 use super::Error;
 
-/// The largest file that is copied.
+/// Maximum size of a copied file.
 pub(super) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// How many files one copied directory may have, all levels together.
+/// Maximum number of files in a copied directory, over all levels.
 const MAX_FILES: usize = 1000;
 
-/// How deep a copied directory may be.
+/// Maximum depth of a copied directory.
 const MAX_LEVELS: usize = 8;
 
-/// What our unfinished files are called.
+/// The prefix of unfinished files.
 const UNFINISHED: &str = ".provost-";
 
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 
-/// What became of a link.
+/// The result of creating a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Linked {
     Done,
-    /// Something that is no link is there.
+    /// Something other than a link exists there.
     Occupied,
 }
 
-/// Does something to a path and tells which one it was if that fails.
+/// Runs an operation on a path, and adds the path to its error.
 pub(super) fn at<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Error> {
     act(path).map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
-/// Makes a directory that is the owner's alone, and those above it.
+/// Creates a private directory, and its ancestors.
 pub(super) fn make_private_tree(directory: &Path) -> Result<(), Error> {
     at(directory, |directory| {
         fs::create_dir_all(directory)?;
@@ -48,8 +48,7 @@ pub(super) fn make_private_tree(directory: &Path) -> Result<(), Error> {
     })
 }
 
-/// Makes a directory that is the owner's alone within a home; a link or a
-/// file there gives way.
+/// Creates a private directory in a home; it replaces a link or a file.
 pub(super) fn make_private(directory: &Path) -> Result<(), Error> {
     at(directory, |directory| {
         if directory.symlink_metadata().is_ok_and(|seen| !seen.is_dir()) {
@@ -60,7 +59,7 @@ pub(super) fn make_private(directory: &Path) -> Result<(), Error> {
     })
 }
 
-/// Removes what a call that was cut short had left.
+/// Removes the unfinished files of an interrupted call.
 pub(super) fn sweep(directory: &Path) -> Result<(), Error> {
     for name in names(directory)? {
         if name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
@@ -70,16 +69,16 @@ pub(super) fn sweep(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The names in a directory.
+/// Returns the names in a directory.
 pub(super) fn names(directory: &Path) -> Result<BTreeSet<OsString>, Error> {
     at(directory, |directory| {
         fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
     })
 }
 
-/// Reads a file, if there is one.
+/// Reads a file; None if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    // A FIFO that nobody writes to is not waited for.
+    // Does not block on a FIFO without a writer.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = match File::options().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -96,19 +95,19 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(bytes))
 }
 
-/// Reads a file as text, if there is one.
+/// Reads a file as text; None if it does not exist.
 pub(super) fn read_text(path: &Path) -> Result<Option<String>, Error> {
     let text = read(path)?.map(String::from_utf8).transpose();
     text.map_err(|_| unfit(path, "it is not UTF-8".into()))
 }
 
-/// Puts a file in place, whatever is there. A power loss may take it back, and the launch for which it was made:
-/// the next one makes it anew.
+/// Puts a file in place, replacing whatever exists. A power loss may undo it together with its
+/// launch: the next launch writes it again.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     place(path, bytes, |_| Ok(()))
 }
 
-/// Puts a file in place that has to survive a power loss.
+/// Puts a file in place that must survive a power loss.
 pub(super) fn write_for_good(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     place(path, bytes, File::sync_all)
 }
@@ -128,8 +127,8 @@ fn place(path: &Path, bytes: &[u8], sync: fn(&File) -> io::Result<()>) -> Result
     })
 }
 
-/// Makes a link, or removes it where there is nothing to link to. What is not
-/// a link is left alone: the agent has put it there.
+/// Creates a link, or removes it if there is no target. Anything but a link is left alone: the
+/// agent created it.
 pub(super) fn link(path: &Path, target: Option<&Path>) -> Result<Linked, Error> {
     match path.symlink_metadata() {
         Ok(seen) if !seen.is_symlink() => return Ok(Linked::Occupied),
@@ -139,7 +138,7 @@ pub(super) fn link(path: &Path, target: Option<&Path>) -> Result<Linked, Error> 
     link_over(path, target).map(|()| Linked::Done)
 }
 
-/// Makes a link, or removes it, whatever was there.
+/// Creates a link, or removes it, replacing whatever exists.
 pub(super) fn link_over(path: &Path, target: Option<&Path>) -> Result<(), Error> {
     let Some(target) = target else { return remove(path) };
     clear_directory(path)?;
@@ -154,13 +153,13 @@ pub(super) fn link_over(path: &Path, target: Option<&Path>) -> Result<(), Error>
     })
 }
 
-/// Removes a file, a link or a directory with all that is in it.
+/// Removes a file, a link or a directory with its content.
 pub(super) fn remove(path: &Path) -> Result<(), Error> {
     at(path, remove_any)
 }
 
-/// Makes a directory the copy of another, file by file; without another one
-/// there is none. Returns whether there was something to copy.
+/// Makes a directory a copy of another, file by file; without a source it is removed. Returns
+/// whether there was something to copy.
 pub(super) fn mirror(from: Option<&Path>, to: &Path) -> Result<bool, Error> {
     let Some(from) = from.filter(|from| from.is_dir()) else {
         return remove(to).map(|()| false);
@@ -195,12 +194,13 @@ fn copy_entry(from: &Path, to: &Path, level: usize, files: &mut usize) -> Result
     }
     match read(from)? {
         Some(bytes) => write(to, &bytes),
-        // A dangling link, or a file that went away meanwhile.
+        // A dangling link, or a file that was removed in the meantime.
         None => remove(to),
     }
 }
 
-/// A file can be renamed over a file or a link, but not over a directory.
+/// Removes a directory at the path: a file can be renamed over a file or a link, but not over a
+/// directory.
 fn clear_directory(path: &Path) -> Result<(), Error> {
     let is_directory = path.symlink_metadata().is_ok_and(|seen| seen.is_dir());
     if is_directory { remove(path) } else { Ok(()) }

@@ -1,9 +1,8 @@
-//! Removes secrets from the home of a session that is put away.
+//! Removes secrets from the home of an evicted session.
 //!
-//! Codex writes answers to secret questions in clear into its rollouts, and
-//! what it writes into its databases, logs and rules is its own affair. So
-//! everything goes: whatever was carried in can be carried in again. Links
-//! are removed, never followed: the user's own credentials are not touched.
+//! Codex writes answers to secret questions in clear text into its rollouts, and may write secrets
+//! into its databases, logs and rules. So everything is removed: carried files can be carried
+//! again. Links are removed, never followed, so the user's own credentials are not touched.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,34 +10,34 @@ use std::path::Path;
 
 use super::{Error, MARK, carry, check_mark};
 
-/// What is known to hold secrets, by the beginnings of names.
+/// Items known to contain secrets, by name prefix.
 const SECRETS: [(&str, &str); 12] = [
     ("auth.", "credentials"),
     (".env", "credentials"),
     (".credentials", "credentials"),
-    ("config.toml", "settings, which may hold keys of providers and servers"),
-    ("sessions", "rollouts, which hold secret answers in clear"),
-    ("archived_sessions", "rollouts, which hold secret answers in clear"),
+    ("config.toml", "settings, which may contain keys of providers and servers"),
+    ("sessions", "rollouts, which contain secret answers in clear text"),
+    ("archived_sessions", "rollouts, which contain secret answers in clear text"),
     ("thread_history", "the conversation"),
     ("history.jsonl", "prompts"),
     ("session_index", "names made from prompts"),
     ("log", "logs"),
-    ("rules", "commands that were allowed"),
+    ("rules", "allowed commands"),
     ("shell_snapshots", "environments of shells"),
 ];
 
-/// Why anything else goes.
+/// The reason for removing any other item.
 const UNKNOWN: &str = "not known to be free of secrets";
 
-/// Something that was removed with all that was in it.
+/// An item that was removed with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
     pub name: OsString,
     pub because: &'static str,
 }
 
-/// Empties a session's home and tells what was in it; without a home there
-/// is nothing to do. No agent may be running in it.
+/// Empties a session's home and returns the removed items; a missing home is not an error. No agent
+/// may be running in it.
 pub fn clean(dir: &Path) -> Result<Vec<Removed>, Error> {
     let mut names = match carry::names(dir) {
         Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -54,7 +53,7 @@ pub fn clean(dir: &Path) -> Result<Vec<Removed>, Error> {
     for name in &names {
         carry::remove(&dir.join(name))?;
     }
-    // The mark goes last, so that a call that was cut short can be repeated.
+    // The mark is removed last, so that an interrupted call can be repeated.
     carry::remove(&dir.join(MARK))?;
     Ok(names.into_iter().map(told).collect())
 }

@@ -1,18 +1,17 @@
-//! The `config.toml` of a session: the user's, made quiet and safe to use in
-//! another place.
+//! The `config.toml` of a session: the user's, made quiet and safe to use in another home.
 //!
-//! In this order, the later winning:
+//! Later layers override earlier ones:
 //!
-//! 1. [`QUIET`]: defaults without which Codex calls out or runs a login shell
-//!    for every thread; whoever set them otherwise keeps that;
-//! 2. the user's `config.toml`; relative paths in it are written out, as
-//!    Codex reads them relative to the file;
-//! 3. [`FORCED`] and [`DROPPED`]: what a supervised session cannot do with,
-//!    also in the user's profiles;
-//! 4. the trust level of the worktree, without which Codex would write it there. No other project's is carried:
-//!    Codex would take that of the repository's main checkout for the worktree's;
-//! 5. the server of the supervisor's tools, where they come by one, in place of the user's of that name,
-//!    and what is told about it after the user's developer instructions;
+//! 1. [`QUIET`]: defaults without which Codex accesses the network or runs a login shell for every
+//!    thread; a user's own setting takes precedence;
+//! 2. the user's `config.toml`, with relative paths made absolute, because Codex resolves them
+//!    relative to the file;
+//! 3. [`FORCED`] and [`DROPPED`]: settings that do not work in a supervised session, also in the
+//!    user's profiles;
+//! 4. the trust level of the worktree, which Codex would otherwise write itself. The levels of other
+//!    projects are dropped: Codex would apply that of the repository's main checkout to the worktree;
+//! 5. the MCP server with the supervisor's tools, if it is used. It replaces a server of the user
+//!    with the same name, and its instructions follow the user's developer instructions;
 //! 6. the session's own settings.
 
 use std::path::{Path, PathBuf};
@@ -21,26 +20,26 @@ use toml::{Table, Value};
 
 use super::ToolServer;
 
-/// Defaults that keep a machine quiet.
+/// Defaults that avoid network access and shells.
 pub const QUIET: [(&str, Setting); 3] = [
     ("analytics.enabled", Setting::Off),
     ("otel.metrics_exporter", Setting::Text("none")),
     ("features.shell_snapshot", Setting::Off),
 ];
 
-/// What a session needs, whatever the user's file says: no update of the
-/// program under it, no download of plugins that were not carried, and no
-/// daemon of Codex's own that would outlive it.
+/// Settings that a session needs, whatever the user's file says: no update of the running program,
+/// no download of plugins that were not carried, and no Codex daemon that would outlive the
+/// session.
 pub const FORCED: [(&str, Setting); 3] = [
     ("check_for_update_on_startup", Setting::Off),
     ("features.plugins", Setting::Off),
     ("features.daemon_auto_start", Setting::Off),
 ];
 
-/// What would make Codex write outside of the session's home.
+/// Settings that would make Codex write outside the session's home.
 pub const DROPPED: [&str; 2] = ["sqlite_home", "log_dir"];
 
-/// Where a user's file may hold paths; `*` stands for each key or element.
+/// Settings of the user's file that may contain paths; `*` matches each key or element.
 const PATHS: [&str; 15] = [
     "agents.*.config_file",
     "experimental_compact_prompt_file",
@@ -59,19 +58,19 @@ const PATHS: [&str; 15] = [
     "skills.config.*.path",
 ];
 
-/// The key that says where Codex keeps credentials.
+/// The setting for the credential store of Codex.
 const AUTH_STORE: &str = "cli_auth_credentials_store";
 
-/// What Codex tells the model besides its own.
+/// The setting for additional instructions to the model.
 const INSTRUCTIONS: &str = "developer_instructions";
 
-/// So many seconds the server of the tools may take to start; on a busy machine it takes some.
+/// Startup timeout of the tool server, in seconds; on a busy machine it is slow.
 const TOOLS_START_S: i64 = 60;
 
 const HEADER: &str =
-    "# Made by Provost for one session, anew at each launch: changes here are lost.\n\n";
+    "# Written by Provost for one session at each launch: changes here are lost.\n\n";
 
-/// A value of ours.
+/// A value that Provost sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     Off,
@@ -83,9 +82,9 @@ pub enum Setting {
 pub enum Trust {
     Trusted,
     Untrusted,
-    /// As the user's own settings say; otherwise Codex asks the person at its screen.
+    /// As in the user's own settings; otherwise Codex asks the user at its screen.
     AsUserSays,
-    /// Codex asks the person at its screen.
+    /// Codex asks the user at its screen.
     Asked,
 }
 
@@ -96,12 +95,12 @@ pub struct UserConfig {
     pub text: String,
 }
 
-/// What a session's file is made from.
+/// The input for a session's file.
 #[derive(Debug)]
 pub struct Request<'a> {
     pub user: Option<&'a UserConfig>,
     pub worktree: &'a Path,
-    /// The top of the checkout.
+    /// The root of the checkout.
     pub root: &'a Path,
     pub trust: Trust,
     /// Whether `auth.json` was carried.
@@ -114,26 +113,26 @@ pub struct Request<'a> {
 #[derive(Debug)]
 pub struct Made {
     pub text: String,
-    /// Keys of the user's that do not hold in the session, and why.
+    /// The user's settings that do not apply in the session, and why.
     pub changed: Vec<(String, &'static str)>,
-    /// Whether the user's file names a keyring for credentials.
+    /// Whether the user's file sets a keyring for credentials.
     pub keeps_auth_elsewhere: bool,
 }
 
-/// Why a session's file could not be made.
+/// Why a session's file could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("read {}, line {line}: {why}", .path.display())]
+    #[error("cannot read {}, line {line}: {why}", .path.display())]
     Malformed { path: PathBuf, line: usize, why: String },
-    #[error("set `{key}`: `{at}` is not a table in the user's config.toml")]
+    #[error("cannot set `{key}`: `{at}` is not a table in the user's config.toml")]
     NotATable { key: String, at: String },
-    #[error("use {}: its path is not UTF-8", .path.display())]
+    #[error("cannot use {}: its path is not UTF-8", .path.display())]
     NotText { path: PathBuf },
-    #[error("write the session's config.toml")]
+    #[error("cannot write the session's config.toml")]
     Write(#[from] toml::ser::Error),
 }
 
-/// Makes the text of a session's `config.toml`.
+/// Returns the text of a session's `config.toml`.
 pub fn make(request: &Request<'_>) -> Result<Made, Error> {
     let mut table = request.user.map_or_else(|| Ok(Table::new()), parse)?;
     let mut changed = Vec::new();
@@ -148,7 +147,7 @@ pub fn make(request: &Request<'_>) -> Result<Made, Error> {
     }
     force(&mut table, &mut changed)?;
     if request.auth_is_a_file {
-        // Another store would take a refreshed token away from the user.
+        // Another store would keep a refreshed token from the user.
         set(&mut table, AUTH_STORE, "file".into())?;
     }
     set_trust(&mut table, request)?;
@@ -178,7 +177,7 @@ fn force(table: &mut Table, changed: &mut Vec<(String, &'static str)>) -> Result
     }
     for key in DROPPED {
         if table.remove(key).is_some() {
-            changed.push((key.to_owned(), "a session keeps its files in its own home"));
+            changed.push((key.to_owned(), "a session stores its files in its own home"));
         }
     }
     let forced = FORCED.iter().map(|(key, _)| *key).chain(DROPPED);
@@ -211,8 +210,8 @@ pub fn trusts(codex_home: &Path, directory: &Path) -> Result<bool, super::Error>
     Ok(level.and_then(Value::as_str) == Some("trusted"))
 }
 
-/// Codex looks for the level of the working directory, then of the checkout's top, then of the repository's main
-/// checkout. So both are set, and the rest is dropped.
+/// Sets the trust level. Codex looks up the level of the working directory, then of the checkout's
+/// root, then of the repository's main checkout. So both are set, and the rest is dropped.
 fn set_trust(table: &mut Table, request: &Request<'_>) -> Result<(), Error> {
     let level = match request.trust {
         Trust::Trusted => "trusted",
@@ -245,14 +244,14 @@ fn add_tools(
         ("command".to_owned(), Value::from(command)),
         ("args".to_owned(), tools.arguments.clone().into()),
         ("env_vars".to_owned(), tools.variables.clone().into()),
-        // Nobody approves that an agent tells its supervisor something.
+        // Reports of an agent to its supervisor need no approval.
         ("default_tools_approval_mode".to_owned(), "approve".into()),
         ("startup_timeout_sec".to_owned(), TOOLS_START_S.into()),
     ]);
     let servers = child(table, "mcp_servers", "mcp_servers")?;
     if servers.insert(tools.name.clone(), server.into()).is_some() {
         let key = format!("mcp_servers.{}", tools.name);
-        changed.push((key, "the supervisor's tools have this name"));
+        changed.push((key, "the supervisor's tools use this name"));
     }
     let users = table.get(INSTRUCTIONS).and_then(Value::as_str);
     let told = users.map_or_else(String::new, |users| format!("{users}\n\n"));
@@ -307,7 +306,7 @@ fn child<'a>(table: &'a mut Table, name: &str, key: &str) -> Result<&'a mut Tabl
     value.as_table_mut().ok_or_else(not_a_table)
 }
 
-/// Lays one table over another; tables are merged, all else is replaced.
+/// Merges one table into another; tables are merged, other values are replaced.
 fn merge(below: &mut Table, above: &Table) {
     for (key, value) in above {
         match (below.get_mut(key), value) {
@@ -353,7 +352,7 @@ fn write_out_value(value: &mut Value, rest: Option<&str>, base: &Path) {
 }
 
 fn absolute(text: &str, base: &Path) -> String {
-    // Codex itself writes out a path that begins with the home's sign.
+    // Codex itself expands a path that starts with `~`.
     if text.is_empty() || text.starts_with('~') || Path::new(text).is_absolute() {
         return text.to_owned();
     }

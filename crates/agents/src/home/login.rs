@@ -1,4 +1,4 @@
-//! Whether a session of Codex will have anything to log in with.
+//! Finds the credentials that a session of Codex will have.
 
 use std::path::{Path, PathBuf};
 
@@ -8,31 +8,31 @@ use super::account::{USUAL_PROVIDER, provider_in, users};
 use super::config::keeps_auth_elsewhere;
 use super::{Error, KEYS, carry};
 
-/// What a session logs in with.
+/// The credentials of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
-    /// The login that is carried.
+    /// The login file that is carried.
     File(PathBuf),
     /// A key in this variable.
     Variable(String),
-    /// The provider of the user's own wants no login of Codex's.
+    /// The user's own provider needs no Codex login.
     NotNeeded {
         provider: String,
     },
     Missing(Missing),
 }
 
-/// Why there is none.
+/// Why there are no credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Nobody has logged in.
+    /// The user has not logged in.
     NoLogin,
-    /// The login is in a keyring, which only the user's own home leads to.
+    /// The login is in a keyring, which only the user's own home can use.
     InKeyring,
 }
 
-/// Finds what a session logs in with, given which variables are passed on to it. What the login is worth only Codex
-/// can tell.
+/// Returns the credentials of a session, given the variables that are passed to it. Only Codex can
+/// tell whether they are valid.
 pub fn login(codex_home: Option<&Path>, is_set: impl Fn(&str) -> bool) -> Result<Login, Error> {
     let table = users(codex_home)?;
     let provider = provider_in(&table);
@@ -53,7 +53,8 @@ pub fn login(codex_home: Option<&Path>, is_set: impl Fn(&str) -> bool) -> Result
     })
 }
 
-/// A provider of the user's own wants Codex's login only if it says so.
+/// Whether the provider needs Codex's login. A user's own provider needs it only if it is
+/// configured so.
 fn wants_login(table: &Table, provider: &str) -> bool {
     let own = table.get("model_providers").and_then(|all| all.get(provider));
     let says_so = own.and_then(|own| own.get("requires_openai_auth")).and_then(Value::as_bool);

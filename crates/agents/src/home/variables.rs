@@ -1,5 +1,5 @@
-//! The variables that a user's `config.toml` names: keys of model providers
-//! and of MCP servers, which Codex takes from its environment.
+//! The variables that a user's `config.toml` names: keys of model providers and of MCP servers,
+//! which Codex reads from its environment.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,11 +9,11 @@ use toml::{Table, Value};
 use super::config::{self, UserConfig};
 use super::{Error, carry};
 
-/// Keys that Codex takes without being told so.
+/// Keys that Codex reads without configuration.
 pub const KEYS: [&str; 2] = ["CODEX_API_KEY", "OPENAI_API_KEY"];
 
-/// The names of the variables that the user's `config.toml` says to read.
-/// Without such a file there are none; one that is broken is an error.
+/// Returns the names of the variables that the user's `config.toml` refers to. Without such a file
+/// there are none; a broken one is an error.
 pub fn named_variables(codex_home: &Path) -> Result<BTreeSet<String>, Error> {
     let path = codex_home.join("config.toml");
     let Some(text) = carry::read_text(&path)? else { return Ok(BTreeSet::new()) };

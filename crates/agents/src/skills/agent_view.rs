@@ -1,4 +1,4 @@
-//! What Codex itself says of skills: the answer to `skills/list`.
+//! Codex's own view of skills: the answer to `skills/list`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Reason, SKILL_FILE, Skill, Standing};
 use crate::text::shown;
 
-/// Which skills Codex lists, and which it refuses.
+/// The skills that Codex lists, and those that it rejects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentView {
     /// The files of skills, and whether each is enabled.
@@ -18,7 +18,7 @@ pub struct AgentView {
 }
 
 impl AgentView {
-    /// Reads the result of `skills/list`; what is not understood is passed over.
+    /// Parses the result of `skills/list`; unknown content is skipped.
     pub fn from_result(result: &Value) -> Self {
         let mut view = Self::default();
         for group in rows(result, "data") {
@@ -47,8 +47,7 @@ impl AgentView {
     }
 }
 
-/// Corrects a listing by what Codex said: a skill that it did not take is
-/// skipped, whatever was thought before.
+/// Corrects a listing with Codex's own view: a skill that it does not use becomes skipped.
 pub fn confirm(skills: &mut [Skill], view: &AgentView) {
     for skill in skills.iter_mut().filter(|skill| skill.is_used()) {
         if let Some(reason) = view.objection(&skill.path) {

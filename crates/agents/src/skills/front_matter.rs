@@ -1,8 +1,7 @@
-//! Name and description of a skill, from the head of its file.
+//! Reads the name and description of a skill from the head of its file.
 //!
-//! This is no reader of YAML. It finds what Codex cannot do without, and
-//! leaves the rest to Codex, whose own listing has the last word
-//! ([`super::confirm`]).
+//! This is not a YAML parser. It finds the fields that Codex requires, and leaves the rest to
+//! Codex, whose own listing is decisive ([`super::confirm`]).
 
 use std::path::Path;
 
@@ -11,13 +10,13 @@ use provost_sys::agent_file;
 use super::{Reason, SKILL_FILE};
 use crate::text::shown;
 
-/// How much of a skill's file is read to find its front matter.
+/// Maximum bytes read of a skill's file.
 const READ_LIMIT: u64 = 64 * 1024;
 
-/// The longest name that Codex accepts.
+/// Maximum length of a name in Codex.
 const MAX_NAME_CHARS: usize = 64;
 
-/// What a skill tells of itself.
+/// The front matter of a skill.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FrontMatter {
     pub(super) name: Option<String>,
@@ -31,7 +30,7 @@ pub(super) fn read(directory: &Path) -> Result<FrontMatter, Reason> {
     parse(text_of(&bytes)?)
 }
 
-/// Why the file cannot be read; which one is known.
+/// Returns why the file cannot be read, without its path, which the caller knows.
 fn unreadable(why: &agent_file::Error) -> String {
     match why {
         agent_file::Error::Io { source, .. } => source.to_string(),
@@ -41,7 +40,7 @@ fn unreadable(why: &agent_file::Error) -> String {
     }
 }
 
-/// The text up to a character that was cut by the limit.
+/// Returns the text up to a character that the limit cut.
 fn text_of(bytes: &[u8]) -> Result<&str, Reason> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text),
@@ -86,14 +85,14 @@ fn head(text: &str) -> Option<Vec<&str>> {
     None
 }
 
-/// The value of a key at the outermost level, on one line or on indented ones.
+/// Returns the value of a key at the outermost level, on one line or on indented ones.
 fn value(lines: &[&str], key: &str) -> Option<String> {
     let at = lines.iter().position(|line| value_on(line, key).is_some())?;
     let first = value_on(lines[at], key)?.trim();
     let below = lines[at + 1..].iter().take_while(|line| line.starts_with([' ', '\t']));
     let below = below.map(|line| line.trim());
     let is_block = first.starts_with(['|', '>']);
-    let words: Vec<&str> = std::iter::once(first).filter(|_| !is_block).chain(below).collect();
+    let words: Vec<&str> = (!is_block).then_some(first).into_iter().chain(below).collect();
     Some(unquoted(words.join(" ").trim()).to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Finds what is, or was meant to be, a skill below a root.
+//! Finds skills, and directories that look like them, below a root.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 use super::{CODEX_OWN, MAX_DEPTH, MAX_DIRECTORIES, Reason, Root, RootKind, SKILL_FILE};
 
-/// How deep is looked for skills that Codex will not find, to tell of them.
+/// Search depth. It exceeds Codex's, to report skills that Codex will not find.
 const SEARCHED_DEPTH: usize = MAX_DEPTH + 4;
 
-/// A place that has to be listed.
+/// An entry to list.
 #[derive(Debug)]
 pub(super) struct Sighting {
     pub(super) path: PathBuf,
     pub(super) spot: Spot,
 }
 
-/// What is at a place.
+/// The content of an entry.
 #[derive(Debug)]
 pub(super) enum Spot {
     Skill,
     Fault(Reason),
 }
 
-/// Returns all that has to be listed of a root, by path, outer skills before
-/// those within them. A native root or the Codex home may well be without one.
+/// Returns all entries to list for a root, ordered by path, outer skills before inner ones. A
+/// native root or the Codex home need not exist.
 pub(super) fn walk(root: &Root) -> Vec<Sighting> {
     let mut walk = Walk { seen: BTreeSet::new(), found: Vec::new(), is_cut: false };
     match entries(&root.path) {
@@ -45,8 +45,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// Each entry of a root gives at least one sighting, but hidden ones only
-    /// where they are skills.
+    /// Examines an entry of a root. It yields at least one sighting, except that a hidden one
+    /// yields one only if it is a skill.
     fn top(&mut self, entry: &Path) {
         if is_hidden(entry) {
             if !entry.ends_with(CODEX_OWN) && entry.join(SKILL_FILE).exists() {
@@ -69,7 +69,7 @@ impl Walk {
         }
     }
 
-    /// Returns whether the directory had not been looked into before.
+    /// Returns whether the directory was not visited before.
     fn enter(&mut self, directory: &Path, depth: usize) -> bool {
         let real = match fs::canonicalize(directory) {
             Ok(real) => real,

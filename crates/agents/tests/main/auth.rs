@@ -40,7 +40,7 @@ fn sessions_wait_for_each_other_at_the_lock_of_the_credentials() {
     for session in ["s1", "s2"] {
         prepare(&lab.session(session)).unwrap();
     }
-    // Through a link whose target is not there yet, as Codex opens it.
+    // Through a link whose target does not exist yet, as Codex opens it.
     let lock = File::create(lab.path("s1/auth.lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
 
@@ -87,7 +87,7 @@ fn log_in(lab: &Lab, codex: &Path, session: &str, key: &str) -> Child {
     child
 }
 
-/// Whether the kernel knows of a process that waits for a lock on the file.
+/// Whether the kernel lists a process that waits for a lock on the file.
 fn is_waited_for(inode: u64) -> bool {
     let locks = fs::read_to_string("/proc/locks").unwrap();
     let mut waiting = locks.lines().filter(|line| line.contains("->"));

@@ -1,4 +1,4 @@
-//! What real Codex says about its features.
+//! The features that real Codex reports.
 
 use std::fs;
 

@@ -59,7 +59,7 @@ fn r5_of_equal_versions_the_first_in_the_path_is_chosen() {
 #[test]
 fn one_that_does_not_answer_is_ended_with_all_that_it_started() {
     let lab = Lab::new();
-    // Whoever waits for the lock gets it only when the child is gone.
+    // The lock can be acquired only when the child is gone.
     lab.script("a/codex", "flock \"$HOME/lock\" sleep 600 & sleep 600");
     lab.fake_codex("b/codex", "0.150.0");
     let path = lab.search_path(&["a", "b"]);
@@ -107,16 +107,16 @@ fn r5_an_explicit_path_that_is_no_usable_codex_is_an_error_that_says_what_to_do(
 
     let old = lab.fake_codex("x/old", "0.99.0");
     let expected = format!(
-        "use {} as Codex (given by --codex-path): its version is 0.99.0, older than 0.107.0; \
+        "cannot use {} as Codex (set by --codex-path): its version is 0.99.0, older than 0.107.0; \
          update it with `npm install -g @openai/codex`",
         old.display()
     );
     assert_eq!(told(&old, Source::Flag), expected);
     let missing = told(&lab.path("x/none"), Source::Environment);
-    assert!(missing.contains("given by PROVOST_CODEX"), "{missing}");
+    assert!(missing.contains("set by PROVOST_CODEX"), "{missing}");
     assert!(missing.contains("there is no such file; correct PROVOST_CODEX"), "{missing}");
     let directory = told(&lab.path("home"), Source::Config);
-    assert!(directory.contains("given by agents.codex.path"), "{directory}");
+    assert!(directory.contains("set by agents.codex.path"), "{directory}");
     assert!(directory.contains("not an executable file"), "{directory}");
 }
 
@@ -126,7 +126,7 @@ fn no_usable_codex_at_all_is_an_error_that_lists_what_was_seen() {
     let old = lab.fake_codex("a/codex", "0.99.0");
     let path = lab.search_path(&["a"]);
     let Err(error) = find_codex(None, &around(&path, &lab.path("home"))) else {
-        // A Codex of this machine, in one of the known places, is rightly found.
+        // A Codex of this machine, in one of the known locations, may be found.
         return;
     };
     let told = error.to_string();
@@ -165,7 +165,8 @@ fn a_candidate_is_asked_with_little_environment_and_a_home_that_is_not_the_users
     find_codex(None, &around(&path, &home)).unwrap();
     let seen = fs::read_to_string(home.join("seen")).unwrap();
     let names: Vec<&str> = seen.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
-    // The shell itself adds the last three. The mark keeps what it starts from passing for the operator.
+    // The shell itself adds the last three. The mark keeps its children from passing for the
+    // operator.
     let known = ["PATH", "HOME", "CODEX_HOME", "PROVOST_LAUNCH", "PWD", "SHLVL", "_"];
     assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
     let codex_home = seen.lines().find_map(|line| line.strip_prefix("CODEX_HOME=")).unwrap();
@@ -230,7 +231,7 @@ fn real_codex_is_found_behind_its_launcher_and_writes_nothing_into_the_users_hom
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
 }
 
-/// The launcher of the package that a real Codex is of.
+/// Returns the launcher of a real Codex's package.
 fn launcher_of(codex: &Path) -> PathBuf {
     let real = fs::canonicalize(codex).unwrap();
     let launchers = real.ancestors().map(|above| above.join("@openai/codex/bin/codex.js"));
@@ -241,7 +242,7 @@ fn explicit(path: &Path) -> Explicit {
     Explicit { path: path.to_owned(), source: Source::Flag }
 }
 
-/// The candidates of the lab, by their directories, without those of the machine.
+/// Returns the candidates of the test environment, by directory, without those of the machine.
 fn of_lab(lab: &Lab, candidates: &[Candidate]) -> BTreeMap<String, Candidate> {
     let root = lab.path("");
     let own = candidates.iter().filter_map(|one| {

@@ -1,4 +1,4 @@
-//! E12: the user's own agent config is never edited; a session has a home of its own.
+//! E12: the user's own agent config is never edited; a session has its own home.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -165,7 +165,7 @@ fn a_session_that_is_put_away_keeps_no_secret() {
     let removed = clean(&lab.path("s")).unwrap();
 
     let because = |name: &str| removed.iter().find(|one| one.name == name).unwrap().because;
-    assert_eq!(because("sessions"), "rollouts, which hold secret answers in clear");
+    assert_eq!(because("sessions"), "rollouts, which contain secret answers in clear text");
     assert_eq!(because("auth.json"), "credentials");
     assert_eq!(because("something-new"), "not known to be free of secrets");
     assert_eq!(fs::read_dir(lab.path("s")).unwrap().count(), 0);
@@ -234,7 +234,7 @@ fn start_threads(lab: &Lab, codex: &Path, prepared: &Prepared) -> String {
     start("worktree")["model"].as_str().unwrap().to_owned()
 }
 
-/// A user with something of everything.
+/// Returns a user with one item of each kind.
 fn rich_user() -> Lab {
     let lab = Lab::new();
     let files = [
@@ -258,7 +258,7 @@ fn rich_user() -> Lab {
     lab
 }
 
-/// What a tree holds, without times.
+/// Returns the content of a tree, without times.
 fn contents(root: &Path) -> BTreeMap<PathBuf, String> {
     let without_time = |told: String| {
         let mut words = told.splitn(3, ' ');

@@ -1,4 +1,4 @@
-//! A user with a home in a temporary directory, and programs that play Codex.
+//! A user with a home in a temporary directory, and programs that act as Codex.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use provost_agents::find::Surroundings;
 use provost_agents::{SessionHome, home};
 use tempfile::TempDir;
 
-/// How long something that should happen is waited for.
+/// Timeout for an expected condition.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The directories of one test.
@@ -44,7 +44,7 @@ impl Lab {
         symlink(target, path).unwrap();
     }
 
-    /// A shell script that is started as Codex would be.
+    /// Writes a shell script that is started as Codex would be.
     pub(crate) fn script(&self, name: &str, body: &str) -> PathBuf {
         let path = self.write(name, &format!("#!/bin/sh\n{body}\n"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -60,7 +60,7 @@ impl Lab {
         self.write(&format!("{directory}/SKILL.md"), &text);
     }
 
-    /// A session whose user has the home `home` and the Codex home `home/.codex`.
+    /// Returns a session whose user has the home `home` and the Codex home `home/.codex`.
     pub(crate) fn session(&self, name: &str) -> SessionHome {
         SessionHome {
             dir: self.path(name),
@@ -75,7 +75,7 @@ impl Lab {
         }
     }
 
-    /// The search path: the given directories of this lab, then the machine's.
+    /// Returns the search path: the given directories of the test, then the machine's.
     pub(crate) fn search_path(&self, directories: &[&str]) -> String {
         let own = directories.iter().map(|name| self.path(name).display().to_string());
         let machine = ["/usr/bin", "/bin"].map(str::to_owned);
@@ -87,7 +87,7 @@ pub(crate) fn around<'a>(path: &'a str, home: &'a Path) -> Surroundings<'a> {
     Surroundings { path: path.as_ref(), home, memory: None }
 }
 
-/// All that could show a change to a tree: kinds, contents, modes, times.
+/// Returns everything that could show a change of a tree: kinds, contents, modes, times.
 pub(crate) fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut picture = BTreeMap::new();
     add_to(&mut picture, root);
@@ -112,8 +112,8 @@ fn add_to(picture: &mut BTreeMap<PathBuf, String>, path: &Path) {
     }
 }
 
-/// Looks again and again, for a bounded time.
-#[expect(clippy::disallowed_methods, reason = "looks at the kernel's tables, which tell nobody")]
+/// Polls a condition, with a timeout.
+#[expect(clippy::disallowed_methods, reason = "polls the kernel's tables, which send no events")]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !holds() {

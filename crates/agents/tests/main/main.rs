@@ -1,6 +1,6 @@
 //! Tests with real files and processes, and with real Codex where the run names one.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails, in its helpers too")]
 
 mod auth;
 mod features;

@@ -1,4 +1,4 @@
-//! The sandbox is tried before a session needs it.
+//! The sandbox is tested before a session needs it.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn real_codex_without_bubblewrap_is_told_as_that() {
     let Some(codex) = real::codex() else { return };
     let lab = Lab::new();
     let native = found(&lab, &codex, &lab.search_path(&[])).program;
-    // Alone it does not find the bubblewrap that it was packed with.
+    // Alone it does not find the bubblewrap of its package.
     let alone = lab.path("bin/codex");
     if fs::hard_link(&native, &alone).is_err() {
         fs::copy(&native, &alone).unwrap();

@@ -1,5 +1,5 @@
-//! Real Codex, as far as this crate's tests need it: one-shot commands and a
-//! small client of the app-server.
+//! Real Codex, as far as this crate's tests need it: one-shot commands and a small client of the
+//! app-server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::lab::{Lab, PATIENCE};
 
-/// The pinned Codex, or nothing if this run does without npm.
+/// Returns the pinned Codex, or None if this run has no npm.
 pub(crate) fn codex() -> Option<PathBuf> {
     named("PROVOST_CODEX_FOR_TESTS")
 }
 
-/// The oldest supported Codex, likewise.
+/// Returns the oldest supported Codex, likewise.
 pub(crate) fn old_codex() -> Option<PathBuf> {
     named("PROVOST_CODEX_OLD_FOR_TESTS")
 }
@@ -30,7 +30,7 @@ fn named(variable: &str) -> Option<PathBuf> {
     Some(given.unwrap_or_else(|| panic!("{variable} names no program: use `cargo xtask test`")))
 }
 
-/// Codex in a home, with the environment of the lab's user.
+/// Returns a command for Codex in a home, with the environment of the test user.
 pub(crate) fn command(lab: &Lab, codex: &Path, codex_home: &Path) -> Command {
     let mut command = Command::new(codex);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", lab.path("home"));
@@ -39,7 +39,7 @@ pub(crate) fn command(lab: &Lab, codex: &Path, codex_home: &Path) -> Command {
     command
 }
 
-/// An app-server on its standard streams; it is ended with the test.
+/// An app-server on its standard streams; it ends with the test.
 pub(crate) struct AppServer {
     child: Child,
     input: Option<ChildStdin>,
@@ -52,7 +52,7 @@ impl AppServer {
         Self::start_as(command(lab, codex, codex_home))
     }
 
-    /// Starts a Codex whose environment has been prepared.
+    /// Starts a Codex with a prepared environment.
     pub(crate) fn start_as(mut command: Command) -> Self {
         command.arg("app-server").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -96,7 +96,7 @@ impl AppServer {
 
 impl Drop for AppServer {
     fn drop(&mut self) {
-        // It ends by itself when its input does.
+        // It exits when its input ends.
         drop(self.input.take());
         while self.lines.recv_timeout(PATIENCE).is_ok() {}
         self.child.kill().ok();

@@ -66,7 +66,7 @@ fn tokens(refresh: &str, expiry: u64) -> Value {
     json!({"id_token": token, "access_token": token, "refresh_token": refresh, "account_id": "a"})
 }
 
-/// Hands out new tokens on loopback.
+/// Issues new tokens on loopback.
 struct TokenServer {
     url: String,
     address: std::net::SocketAddr,
@@ -83,9 +83,9 @@ impl TokenServer {
         Self { url: format!("http://{address}/oauth/token"), address, spent, thread }
     }
 
-    /// Ends it and tells which refresh tokens were accepted.
+    /// Ends it and returns the accepted refresh tokens.
     fn end(self) -> Vec<String> {
-        // A connection without a request is the sign to stop.
+        // A connection without a request is the signal to stop.
         drop(TcpStream::connect(self.address).unwrap());
         self.thread.join().unwrap();
         self.spent.into_iter().collect()
@@ -113,7 +113,7 @@ fn serve(listener: &TcpListener, spent: &Sender<String>) {
     }
 }
 
-/// The body of a request, or nothing if there is none.
+/// Returns the body of a request; None if there is none.
 fn read_request(stream: &TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(stream);
     let mut length = 0;

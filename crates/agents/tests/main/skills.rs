@@ -1,4 +1,4 @@
-//! R8, R11, R14: skills reach Codex whole and natively; none is dropped silently.
+//! R8, R11, R14: skills reach Codex complete and natively; none is dropped silently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -151,7 +151,7 @@ fn r14_what_is_told_as_used_is_what_real_codex_lists() {
         assert_eq!(names, BTreeSet::from(all));
         let off = skills.iter().find(|skill| skill.name == "off").unwrap();
         assert_eq!(off.standing, Standing::Skipped(Reason::DisabledInConfig));
-        // What was thought before asking was wrong about this one only.
+        // The earlier guess was wrong about this one only.
         let wrong: Vec<&str> = prepared
             .skills
             .iter()
@@ -184,7 +184,7 @@ fn what_codex_refuses_or_does_not_list_is_skipped() {
     assert_eq!(standings, expected);
 }
 
-/// A user with skills in every place, one of them turned off.
+/// Returns a user with skills in every location, one of them disabled.
 fn skilled_user() -> Lab {
     let lab = Lab::new();
     lab.skill("home/.codex/skills/of-home", "of-home");
@@ -212,7 +212,7 @@ fn used(skills: &[Skill]) -> BTreeSet<PathBuf> {
     used.map(|skill| skill.path.join("SKILL.md")).collect()
 }
 
-/// The files of the skills that Codex lists as enabled, without its own.
+/// Returns the files of the skills that Codex lists as enabled, without its own.
 fn seen(result: &Value) -> BTreeSet<PathBuf> {
     let skills = result["data"][0]["skills"].as_array().unwrap().iter();
     let enabled = skills.filter(|skill| skill["enabled"] == true && skill["scope"] != "system");

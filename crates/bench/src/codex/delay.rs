@@ -1,9 +1,9 @@
-//! How much later than a bare reader of the app-server's socket a follower of Provost's events knows what
-//! Codex told.
+//! How much later a follower of Provost's events sees a Codex message than a bare reader of the app-server's
+//! socket.
 //!
-//! The bare reader is a second client of the same server that resumed the same thread, so the server sends it
-//! what it sends Provost. It comes in by the only way that there is, the holder's door, and so counts as a person
-//! at the agent's screen. All three readers are threads of this process and read one clock.
+//! The bare reader is a second client of the same server that resumed the same thread, so the server sends it the
+//! same messages as Provost. It connects through the holder's listener, the only access there is, and therefore
+//! counts as a user at the agent's screen. All three readers are threads of this process and share one clock.
 
 use std::{
     collections::BTreeMap,
@@ -30,12 +30,12 @@ use crate::{
     timing::{Sample, now, time},
 };
 
-/// How many instructions are sent, each of which takes a turn.
+/// The number of instructions. Each takes one turn.
 const INSTRUCTIONS: usize = 60;
-/// How long an instruction may take.
+/// Time limit of an instruction.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A turn in which a command has to be approved. The result is reported in it: an agent with a person at its screen
-/// is not asked for one afterwards.
+/// A turn with a command that needs approval. The turn itself reports the result, because an agent with a user at
+/// its screen is not asked for one afterwards.
 const ATTEMPT: &str = r#"
   { response = [
     { items = [{ shell = "true" }] },
@@ -43,9 +43,9 @@ const ATTEMPT: &str = r#"
     { items = [{ message = "Done." }] },
   ] },
 "#;
-/// The rule by which Provost approves it without a person.
+/// The rule by which Provost approves the command without a user.
 const RULES: &str = "[approvals]\nversion = 1\nallow = [\"command: true\"]\n";
-/// How much is written to the disk alone; about what an event takes in the write-ahead log.
+/// Bytes of a bare disk write; about the size of an event in the write-ahead log.
 const WRITTEN: usize = 16 << 10;
 /// The last event of an attempt.
 const SEALED: &str = "attempt.sealed";
@@ -54,7 +54,7 @@ pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
     let scene = Scene::new(codex, &scenario())?;
     fs::write(scene.repository().join("provost.toml"), RULES)?;
     scene.told(&["trust", "--yes", "--json"])?;
-    // With a budget every use of tokens is told at once; otherwise they are gathered for a second.
+    // With a budget every token usage is reported at once. Without one, usage is batched for a second.
     let mut happenings = scene.happenings()?;
     let id = scene.spawn(&["--keep", "--budget", "100M", "--approvals", "untrusted"])?;
     happenings.wait_for(SEALED, 1)?;
@@ -73,7 +73,7 @@ pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
     hangup.hang_up()?;
     follower.kill()?;
     follower.wait()?;
-    // Only its end ends the stream.
+    // The stream ends only when the daemon stops.
     scene.daemon.run(&["daemon", "stop"])?;
     let bare = bare.all()?;
     row(table, "`events -f`", &bare, &command.all()?)?;
@@ -88,7 +88,7 @@ pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Times what no durable event can do without.
+/// Measures the disk sync that no durable event can avoid.
 fn bare_sync(disk: &mut File) -> Result<Duration> {
     let (done, took) = time(|| disk.write_all(&[0; WRITTEN]).and_then(|()| disk.sync_data()));
     done?;
@@ -99,7 +99,7 @@ fn scenario() -> String {
     format!("[[thread]]\nturn = [{}]\n", ATTEMPT.repeat(INSTRUCTIONS + 1))
 }
 
-/// Adds how much later one knew than the other, of everything that both were told.
+/// Adds a row with the delay of one reader against the other, over all events that both received.
 fn row(table: &mut Table, who: &str, bare: &Moments, held: &Moments) -> Result<()> {
     let (mut all, mut kinds) = (Sample::default(), Vec::new());
     for (kind, moments) in bare {
@@ -129,10 +129,10 @@ fn milliseconds(from: Instant, to: Instant) -> f64 {
     (late - early) * 1e3
 }
 
-/// When each event of a kind was seen, in their order.
+/// The times at which the events of each kind were seen, in order.
 type Moments = BTreeMap<String, Vec<Instant>>;
 
-/// A thread that reads, and what it has seen.
+/// A reader thread and the events it has seen.
 struct Watch {
     seen: Receiver<(String, Instant)>,
     moments: Moments,
@@ -140,8 +140,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Reads until there is nothing more. The moment counts at which a text was there, not that at which it
-    /// was understood.
+    /// Reads until the source ends. The time of an event is the arrival of its text, before parsing.
     fn begin(
         mut next: impl FnMut() -> Option<String> + Send + 'static,
         kind_of: fn(&str) -> Option<String>,
@@ -158,12 +157,12 @@ impl Watch {
         Watch { seen, moments: Moments::new(), reader }
     }
 
-    /// A second client of the app-server's socket, on the session's thread.
+    /// Starts a second client of the app-server's socket, on the session's thread.
     fn socket(scene: &Scene<'_>, id: &str) -> Result<(Watch, Hangup)> {
         let session: Value = scene.daemon.client().get(&format!("/v1/sessions/{id}"))?;
         let session = &session["session"];
         let launch: LaunchId =
-            session["launches"][0]["id"].as_str().context("a launch")?.parse()?;
+            session["launches"][0]["id"].as_str().context("the session has no launch")?.parse()?;
         let home = shell::Home::new(scene.daemon.path());
         let mut socket = Socket::connect(&shell::codex::door(&home, launch))?;
         let information = json!({"clientInfo": {"name": "bench", "version": "0"}, "capabilities": {"experimentalApi": true}});
@@ -177,29 +176,33 @@ impl Watch {
         Ok((Watch::begin(next, told_by_codex), hangup))
     }
 
-    /// A reader of the API's stream.
+    /// Starts a reader of the API's event stream.
     fn stream(scene: &Scene<'_>) -> Result<Watch> {
         let mut stream =
             scene.daemon.client().stream("/v1/events?follow=1", Some(last_event(scene)?))?;
         Ok(Watch::begin(move || stream.line().ok().flatten(), told_by_stream))
     }
 
-    /// The command, as a person or a program follows it.
+    /// Starts `provost events -f`, as a user or a program would.
     fn command(scene: &Scene<'_>) -> Result<(Watch, Child)> {
         let since = last_event(scene)?.to_string();
         let mut follower = scene
             .provost(&["events", "-f", "--json", "--since", &since])?
             .stdout(Stdio::piped())
             .spawn()?;
-        let mut lines = BufReader::new(follower.stdout.take().context("a pipe")?).lines();
+        let mut lines =
+            BufReader::new(follower.stdout.take().context("stdout is not a pipe")?).lines();
         let next = move || lines.next().and_then(Result::ok);
         Ok((Watch::begin(next, told_by_command), follower))
     }
 
-    /// Takes what was seen, up to the end of an attempt.
+    /// Collects events up to the end of an attempt.
     fn until_sealed(&mut self) -> Result<()> {
         loop {
-            let (kind, at) = self.seen.recv_timeout(PATIENCE).context("the attempt has no end")?;
+            let (kind, at) = self
+                .seen
+                .recv_timeout(PATIENCE)
+                .context("timed out waiting for the attempt to be sealed")?;
             let sealed = kind == SEALED;
             self.moments.entry(kind).or_default().push(at);
             if sealed {
@@ -208,9 +211,9 @@ impl Watch {
         }
     }
 
-    /// Takes all that was seen, once the source is at its end.
+    /// Collects all remaining events once the source has ended.
     fn all(mut self) -> Result<Moments> {
-        self.reader.join().ok().context("the reader ends")?;
+        self.reader.join().ok().context("the reader panicked")?;
         for (kind, at) in self.seen.iter() {
             self.moments.entry(kind).or_default().push(at);
         }
@@ -218,13 +221,13 @@ impl Watch {
     }
 }
 
-/// Gives the sequence number of the last event so far.
+/// Returns the sequence number of the latest event.
 fn last_event(scene: &Scene<'_>) -> Result<u64> {
     let events: Value = scene.daemon.client().get("/v1/events?limit=100000")?;
-    events["last"].as_u64().context("a sequence number")
+    events["last"].as_u64().context("the reply has no sequence number")
 }
 
-/// Gives the kind of event that Provost makes of a message of the app-server.
+/// Returns the kind of the event that Provost derives from an app-server message.
 fn told_by_codex(text: &str) -> Option<String> {
     let message: Value = serde_json::from_str(text).ok()?;
     let kind = match message["method"].as_str()? {

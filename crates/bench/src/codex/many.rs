@@ -1,5 +1,5 @@
-//! Twenty sessions of Codex at once, with worktrees and checks: all end right, and what the daemon and the
-//! holders take for each.
+//! Twenty concurrent Codex sessions with worktrees and checks. All must succeed; measures the resources of the
+//! daemon and the holders per session.
 
 use std::path::Path;
 
@@ -12,9 +12,9 @@ use crate::{
     timing::{Sample, now},
 };
 
-/// How many sessions run at once.
+/// The number of concurrent sessions.
 const SESSIONS: usize = 20;
-/// One turn with a command, and a second one that tells the result.
+/// One turn with a command, and a second one that reports the result.
 const SCENARIO: &str = r#"
 [[thread]]
 repeat = "forever"
@@ -41,7 +41,7 @@ pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
     let daemon = Used::of(scene.daemon.pid()?)?;
     let (mut memory, mut processor) = (Sample::default(), Sample::default());
     let holders = scene.daemon.holders()?;
-    ensure!(holders.len() == SESSIONS, "{} holders are left", holders.len());
+    ensure!(holders.len() == SESSIONS, "{} holders remain", holders.len());
     for pid in holders {
         let holder = Used::of(pid)?;
         memory.add(holder.private_kib / 1024.0);
@@ -70,7 +70,7 @@ pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a process took so far.
+/// The resources a process has used so far.
 struct Used {
     private_kib: f64,
     processor_ms: f64,

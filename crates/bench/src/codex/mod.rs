@@ -1,5 +1,5 @@
-//! Real Codex under Provost against bare clients of its app-server, with the same scripted model: what a turn
-//! costs, how late events are, and what twenty sessions at once take.
+//! Real Codex under Provost against bare app-server clients with the same scripted model: the cost of a turn, event
+//! latency, and the resources of twenty concurrent sessions.
 
 mod delay;
 mod many;
@@ -15,22 +15,22 @@ pub(crate) use scene::Scene;
 
 use crate::table::Table;
 
-/// A supervised job of one turn against a bare client.
+/// Measures a supervised one-turn job against a bare client.
 pub(crate) fn turn(table: &mut Table) -> Result<()> {
     with_codex(table, turn::run)
 }
 
-/// Each event's delay against a bare reader.
+/// Measures the delay of each event against a bare reader.
 pub(crate) fn delay(table: &mut Table) -> Result<()> {
     with_codex(table, delay::run)
 }
 
-/// Twenty sessions at once.
+/// Measures twenty concurrent sessions.
 pub(crate) fn many(table: &mut Table) -> Result<()> {
     with_codex(table, many::run)
 }
 
-/// Measures with the Codex that `cargo xtask bench` names; without one it says so.
+/// Runs a measurement with the Codex that `cargo xtask bench` provides, or reports that it is skipped.
 pub(crate) fn with_codex(
     table: &mut Table,
     run: fn(&mut Table, &Path) -> Result<()>,
@@ -38,7 +38,7 @@ pub(crate) fn with_codex(
     match program() {
         Some(codex) => run(table, &codex),
         None => {
-            table.say("  Codex is not here: left out");
+            table.say("  Codex is not installed: skipped");
             Ok(())
         }
     }

@@ -1,5 +1,5 @@
-//! What a measurement with Codex takes place in: a scripted model, a repository, a home that leads to both,
-//! and a daemon.
+//! The environment of a measurement with Codex: a scripted model, a repository, a home configured for both, and a
+//! daemon.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{daemon::Daemon, happenings::Happenings};
 
-/// A daemon whose sessions lead to a scripted model.
+/// A daemon whose sessions use a scripted model.
 pub(crate) struct Scene<'a> {
     pub(crate) codex: &'a Path,
     pub(crate) daemon: Daemon,
@@ -56,21 +56,21 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Makes a home of Codex that nothing has used yet.
+    /// Creates an unused Codex home.
     pub(crate) fn fresh_home(&self, name: &str) -> Result<PathBuf> {
         let home = self.place.path().join(name);
         self.configure(&home)?;
         Ok(home)
     }
 
-    /// Writes a configuration of Codex that leads to the model.
+    /// Writes a Codex configuration that selects the model.
     fn configure(&self, home: &Path) -> Result<()> {
         fs::create_dir_all(home)?;
         fs::write(home.join("config.toml"), codex_config(MODEL, &self.model.url()))?;
         Ok(())
     }
 
-    /// The program with the daemon's home, in the repository.
+    /// Returns a `provost` command with the daemon's home, in the repository.
     pub(crate) fn provost(&self, args: &[&str]) -> Result<Command> {
         let mut command = self.daemon.command(args)?;
         command.current_dir(self.repository()).env("PROVOST_CODEX", self.codex);
@@ -78,37 +78,40 @@ impl Scene<'_> {
         Ok(command)
     }
 
-    /// Runs the program and gives the object that it prints.
+    /// Runs `provost` and returns the JSON object that it prints.
     pub(crate) fn told(&self, args: &[&str]) -> Result<Value> {
         let output = self.provost(args)?.output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "provost {args:?}: {complaint}");
-        serde_json::from_slice(&output.stdout).context("no object")
+        serde_json::from_slice(&output.stdout).context("provost did not print a JSON object")
     }
 
-    /// Starts a session that is to write something, and gives its id.
+    /// Starts a session that writes a file, and returns its id.
     pub(crate) fn spawn(&self, more: &[&str]) -> Result<String> {
         self.opened(&[&["--sandbox", "full-access"], more, &["Write hello."]].concat())
     }
 
-    /// Starts a session and gives its id.
+    /// Starts a session and returns its id.
     pub(crate) fn opened(&self, more: &[&str]) -> Result<String> {
         let told = self.told(&[&["spawn", "--json", "--agent", "codex"], more].concat())?;
-        told["id"].as_str().map(str::to_owned).with_context(|| format!("no session: {told}"))
+        told["id"]
+            .as_str()
+            .map(str::to_owned)
+            .with_context(|| format!("the reply has no session id: {told}"))
     }
 
-    /// Begins to follow what happens from now on.
+    /// Follows the event stream from now on.
     pub(crate) fn happenings(&self) -> Result<Happenings> {
         Happenings::from_now(&self.daemon)
     }
 
-    /// Makes sure that there are so many sessions, all in this state.
+    /// Verifies that there are `count` sessions, all in this state.
     pub(crate) fn all_are(&self, state: &str, count: usize) -> Result<()> {
         let all: Value = self.daemon.client().get("/v1/sessions")?;
-        let rows = all["sessions"].as_array().context("rows")?;
+        let rows = all["sessions"].as_array().context("the reply has no sessions")?;
         let states: Vec<&str> = rows.iter().filter_map(|row| row["state"].as_str()).collect();
         let right = states.len() == count && states.iter().all(|found| *found == state);
-        ensure!(right, "{count} {state} sessions were expected: {states:?}");
+        ensure!(right, "expected {count} {state} sessions: {states:?}");
         Ok(())
     }
 }

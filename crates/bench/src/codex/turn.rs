@@ -1,5 +1,5 @@
-//! A supervised job of one turn against a bare client of the app-server that does the same, both with a fresh
-//! home, in turns.
+//! A supervised one-turn job against a bare app-server client that does the same. Both use a fresh home and
+//! alternate.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -17,9 +17,9 @@ use crate::{
     timing::{Sample, now},
 };
 
-/// How many pairs of jobs are timed.
+/// The number of measured pairs of jobs.
 const PAIRS: usize = 20;
-/// One turn with a command; a second turn tells the result, which only Provost asks for.
+/// One turn with a command. A second turn, which only Provost asks for, reports the result.
 const SCENARIO: &str = r#"
 [[thread]]
 repeat = "forever"
@@ -32,14 +32,14 @@ turn = [
 ]
 "#;
 
-/// Times both from the start to the end of the first turn.
+/// Measures both from the start to the end of the first turn.
 pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
     let scene = Scene::new(codex, SCENARIO)?;
     let (mut ratios, mut above) = (Sample::default(), Sample::default());
     let (mut bare, mut held, mut spawns) =
         (Sample::default(), Sample::default(), Sample::default());
     for n in 0..PAIRS {
-        // Whoever is second finds warmer caches, so they take turns.
+        // The second one of a pair has warmer caches, so they alternate.
         let (without, with) = if n % 2 == 0 {
             let without = bare_turn(&scene, n)?;
             (without, supervised_turn(&scene, n)?)
@@ -75,13 +75,13 @@ pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How long a supervised job took, and the command that began it alone.
+/// The duration of a supervised job, and of its `provost spawn` alone.
 struct Supervised {
     spawn: Duration,
     took: Duration,
 }
 
-/// Spawns a session and waits for the end of its turn in the stream of events.
+/// Spawns a session and waits for the end of its turn in the event stream.
 fn supervised_turn(scene: &Scene<'_>, n: usize) -> Result<Supervised> {
     let mut happenings = scene.happenings()?;
     let started = now();
@@ -92,19 +92,19 @@ fn supervised_turn(scene: &Scene<'_>, n: usize) -> Result<Supervised> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let events = BufReader::new(follower.stdout.take().context("a pipe")?);
+    let events = BufReader::new(follower.stdout.take().context("stdout is not a pipe")?);
     let ended = events.lines().map_while(Result::ok).any(|line| line.contains("\"turn.ended\""));
     let took = started.elapsed();
     follower.kill()?;
     follower.wait()?;
-    ensure!(ended, "the stream of events ended before the turn");
-    // The next one has the machine for itself.
+    ensure!(ended, "the event stream ended before the turn");
+    // Wait until the process tree is gone, so that the next job has the machine to itself.
     happenings.wait_for("tree.gone", 1)?;
     scene.all_are("completed", n + 1)?;
     Ok(Supervised { spawn, took })
 }
 
-/// A client that does what is needed for one turn, and nothing more.
+/// Runs a client that does the minimum for one turn.
 fn bare_turn(scene: &Scene<'_>, n: usize) -> Result<Duration> {
     let (home, repository) = (scene.fresh_home(&format!("bare-{n}"))?, scene.repository());
     let started = now();
@@ -114,7 +114,7 @@ fn bare_turn(scene: &Scene<'_>, n: usize) -> Result<Duration> {
     Ok(took)
 }
 
-/// Codex's app-server on pipes, ended when dropped.
+/// Codex's app-server on pipes. Dropping it kills the process.
 struct Bare {
     child: Child,
     input: ChildStdin,
@@ -131,12 +131,12 @@ impl Bare {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let input = child.stdin.take().context("a pipe")?;
-        let output = BufReader::new(child.stdout.take().context("a pipe")?);
+        let input = child.stdin.take().context("stdin is not a pipe")?;
+        let output = BufReader::new(child.stdout.take().context("stdout is not a pipe")?);
         Ok(Bare { child, input, output })
     }
 
-    /// Takes one turn from the handshake to its end.
+    /// Runs one turn from the handshake to its end.
     fn work(&mut self, repository: &Path, started: Instant) -> Result<Duration> {
         let information = json!({"clientInfo": {"name": "bench", "version": "0"}, "capabilities": {"experimentalApi": true}});
         self.call(1, "initialize", information)?;
@@ -154,7 +154,7 @@ impl Bare {
     }
 
     fn write(&mut self, message: &Value) -> Result<()> {
-        writeln!(self.input, "{message}").context("the app-server left")
+        writeln!(self.input, "{message}").context("the app-server closed its input")
     }
 
     fn call(&mut self, id: u64, method: &str, params: Value) -> Result<Value> {
@@ -173,13 +173,13 @@ impl Bare {
             }
             line.clear();
         }
-        bail!("the app-server left")
+        bail!("the app-server closed its output")
     }
 }
 
 impl Drop for Bare {
     fn drop(&mut self) {
-        // It may have left by itself.
+        // It may have exited already.
         self.child.kill().ok();
         self.child.wait().ok();
     }

@@ -1,5 +1,4 @@
-//! A bare client of an app-server that listens on a Unix socket: just enough of a WebSocket to be sent what
-//! Provost is sent.
+//! A bare client for an app-server on a Unix socket: just enough WebSocket to receive the same messages as Provost.
 
 use std::{
     io::{BufReader, Read, Write},
@@ -11,21 +10,21 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-/// The bit of the last frame of a message, and the kinds of frames.
+/// The FIN bit of a frame, and the opcodes.
 const LAST: u8 = 0x80;
 const MORE: u8 = 0x0;
 const TEXT: u8 = 0x1;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
-/// No message of the scenario is longer.
+/// Largest accepted frame, in bytes; the scenario's messages are smaller.
 const MAX_FRAME: u64 = 16 << 20;
 
-/// A connection that stands.
+/// An open connection.
 pub(crate) struct Socket {
     reader: BufReader<UnixStream>,
 }
 
-/// Ends a connection from another thread.
+/// Closes a connection from another thread.
 pub(crate) struct Hangup(UnixStream);
 
 impl Hangup {
@@ -36,25 +35,25 @@ impl Hangup {
 
 impl Socket {
     pub(crate) fn connect(path: &Path) -> Result<Socket> {
-        let dir = std::fs::File::open(path.parent().context("a directory")?)?;
-        let name = path.file_name().context("a name")?;
-        // Through the directory, for its path may be longer than a socket's address.
+        let dir = std::fs::File::open(path.parent().context("the socket path has no directory")?)?;
+        let name = path.file_name().context("the socket path has no file name")?;
+        // Through the directory's descriptor, because its path may exceed the length of a socket address.
         let short = Path::new(&format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name);
         let mut socket = Socket { reader: BufReader::new(UnixStream::connect(short)?) };
         socket.upgrade()?;
         Ok(socket)
     }
 
-    /// Gives what ends the connection.
+    /// Returns a handle that closes the connection.
     pub(crate) fn hangup(&self) -> Result<Hangup> {
         Ok(Hangup(self.reader.get_ref().try_clone()?))
     }
 
-    /// Asks for something and waits for the answer; what comes before it is passed over.
+    /// Sends a request and waits for its response. Skips messages that arrive before it.
     pub(crate) fn call(&mut self, id: u64, method: &str, params: Value) -> Result<Value> {
         self.write(&json!({"id": id, "method": method, "params": params}))?;
         loop {
-            let bytes = self.read()?.context("the app-server left")?;
+            let bytes = self.read()?.context("the app-server closed the connection")?;
             let message: Value = serde_json::from_slice(&bytes)?;
             if message["id"] == id && message["method"].is_null() {
                 ensure!(message["error"].is_null(), "{method}: {message}");
@@ -67,7 +66,7 @@ impl Socket {
         self.frame(TEXT, message.to_string().as_bytes())
     }
 
-    /// Reads the next message; none when the connection is at its end.
+    /// Reads the next message, or `None` at the end of the connection.
     pub(crate) fn read(&mut self) -> Result<Option<Vec<u8>>> {
         let mut message = Vec::new();
         loop {
@@ -95,7 +94,7 @@ impl Socket {
             answer.push(byte[0]);
         }
         if !answer.starts_with(b"HTTP/1.1 101") {
-            bail!("no WebSocket: {}", String::from_utf8_lossy(&answer));
+            bail!("not a WebSocket response: {}", String::from_utf8_lossy(&answer));
         }
         Ok(())
     }
@@ -110,7 +109,7 @@ impl Socket {
             127 => u64::from_be_bytes(self.bytes()?),
             short => u64::from(short),
         };
-        ensure!(length <= MAX_FRAME, "a frame of {length} bytes");
+        ensure!(length <= MAX_FRAME, "frame too long: {length} bytes");
         let mut payload = Vec::new();
         (&mut self.reader).take(length).read_to_end(&mut payload)?;
         Ok(Some((head[0], payload)))
@@ -122,7 +121,8 @@ impl Socket {
         Ok(bytes)
     }
 
-    /// Sends one whole message. A client has to mask what it sends; with nothing it stays as it is.
+    /// Sends one message as a single frame. Clients must mask their frames; the zero mask leaves the payload as it
+    /// is.
     fn frame(&mut self, kind: u8, payload: &[u8]) -> Result<()> {
         let mut frame = vec![LAST | kind];
         match u16::try_from(payload.len()) {
@@ -131,10 +131,10 @@ impl Socket {
                 frame.push(0x80 | 126);
                 frame.extend_from_slice(&length.to_be_bytes());
             }
-            Err(_) => bail!("a message of {} bytes", payload.len()),
+            Err(_) => bail!("message too long: {} bytes", payload.len()),
         }
         frame.extend_from_slice(&[0; 4]);
         frame.extend_from_slice(payload);
-        self.reader.get_mut().write_all(&frame).context("the app-server left")
+        self.reader.get_mut().write_all(&frame).context("the app-server closed the connection")
     }
 }

@@ -1,4 +1,4 @@
-//! Fills a ledger with tasks that were worked on, as the engine would have written them.
+//! Fills a ledger with teams that did work, as the engine would have written them.
 
 use anyhow::Result;
 use provost_core::{
@@ -12,13 +12,13 @@ use provost_core::{
 use provost_engine::board::{Board, Turn};
 use provost_ledger::{Ledger, SqliteLedger};
 
-/// How many tasks are written in one batch.
+/// The number of teams written in one batch.
 const BATCH: u64 = 250;
 
-/// How many tasks stay open, with a loop.
+/// The number of teams that stay open, with a loop.
 const OPEN: u64 = 100;
 
-/// The words of which every goal has some.
+/// Words that appear in the goals, to search for.
 const WORDS: [&str; 8] =
     ["callers", "limits", "tables", "colours", "windows", "letters", "harbours", "engines"];
 
@@ -32,7 +32,7 @@ pub(crate) fn name(n: u64) -> String {
     format!("task-{n}")
 }
 
-/// Writes so many tasks, of which the newest are open.
+/// Writes `count` teams. The newest stay open.
 pub(crate) fn tasks(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
     let mut board = Board::default();
     let mut done = 0;
@@ -110,8 +110,8 @@ fn work(turn: &mut Turn<'_>, n: u64, ends: bool) -> Result<()> {
         commands.push((Actor::Operator, Command::Cancel { because }));
     }
     for (who, command) in &commands {
-        let told = turn.command_task(id(n), (who, command), "operator");
-        anyhow::ensure!(told.is_some_and(|told| told.is_ok()), "{command:?} is taken");
+        let told = turn.command_task(id(n), who, command, "operator");
+        anyhow::ensure!(told.is_some_and(|told| told.is_ok()), "{command:?} was rejected");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `loop status`, `search`, `audit` and `replay` among few and among many tasks.
+//! `loop status`, `search`, `audit` and `replay` with few and with many teams.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ const FEW: u64 = 200;
 const MANY: u64 = 10_000;
 const RUNS: usize = 60;
 
-/// How long each may take, in milliseconds.
+/// Time limit of each command, in milliseconds.
 const GOAL: f64 = 20.0;
 
 pub(crate) fn run(table: &mut Table) -> Result<()> {
@@ -40,7 +40,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Gives the command, about a task in the middle; the loop is that of one which is open.
+/// Returns the command line, for a team in the middle; `loop status` gets an open team.
 fn words(what: &str, tasks: u64) -> Vec<&'static str> {
     let (middle, open) = (fill::name(tasks / 2), fill::name(tasks - 1));
     let text = match what {
@@ -49,7 +49,7 @@ fn words(what: &str, tasks: u64) -> Vec<&'static str> {
         "audit" => format!("audit {middle} --json"),
         _ => format!("replay {middle} --as timeline --json"),
     };
-    // A handful of short texts, for as long as the measurement takes.
+    // A handful of short texts that live as long as the measurement.
     Box::leak(text.into_boxed_str()).split(' ').collect()
 }
 
@@ -61,12 +61,12 @@ fn filled(table: &Table, tasks: u64) -> Result<Daemon> {
         append::events(&ledger)
     });
     let (events, seconds) = (events?, took.as_secs_f64());
-    table.say(&format!("  {tasks} tasks with {events} events written in {seconds:.0} s"));
+    table.say(&format!("  {tasks} teams with {events} events written in {seconds:.0} s"));
     home.start()?;
     Ok(home)
 }
 
-/// Gives how many tasks are many; fewer if the environment says so, to try the benchmark itself.
+/// Returns the large number of teams. The environment can reduce it, to try the benchmark itself.
 #[expect(clippy::disallowed_methods, reason = "read once, for trying the benchmark")]
 fn many() -> u64 {
     let told = std::env::var("PROVOST_BENCH_TASKS").ok();

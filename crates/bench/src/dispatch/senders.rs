@@ -1,5 +1,5 @@
-//! Many senders in one thread: each has a request under way, and sends the next when it is answered. Threads of their own
-//! would be most of what is measured.
+//! Many senders in one thread: each has one request in flight and sends the next when it is answered. One thread
+//! per sender would dominate the measurement.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -13,21 +13,21 @@ use serde_json::Value;
 
 use crate::daemon::Daemon;
 
-/// Connections that are kept, as a program has that sends much.
+/// Persistent connections, as a program with many messages keeps them.
 pub(super) struct Senders {
     each: Vec<Sender>,
 }
 
-/// One of them.
+/// One connection.
 pub(super) struct Sender {
     stream: UnixStream,
-    /// What its requests begin with.
+    /// The start of its requests, up to the path.
     begins: String,
     answer: Vec<u8>,
     answered: usize,
 }
 
-/// Gives what follows the path of a request.
+/// Returns the part of a request that follows its path.
 pub(super) fn request(body: &Value) -> String {
     let body = body.to_string();
     let length = body.len();
@@ -41,13 +41,13 @@ fn begins(task: &str) -> String {
 }
 
 impl Senders {
-    /// Opens a connection for each task.
+    /// Opens a connection for each team.
     pub(super) fn open(daemon: &Daemon, tasks: &[String]) -> Result<Senders> {
         let open = |task: &String| Sender::open(daemon, task);
         Ok(Senders { each: tasks.iter().map(open).collect::<Result<_>>()? })
     }
 
-    /// Lets every sender send all of these, one after the other.
+    /// Sends all of these requests from every sender, one after the other.
     pub(super) fn send(&mut self, requests: &[String]) -> Result<()> {
         for sender in &mut self.each {
             sender.answered = 0;
@@ -66,7 +66,7 @@ impl Senders {
         Ok(())
     }
 
-    /// Waits until somebody is answered, and gives who.
+    /// Waits until at least one sender has an answer, and returns those senders.
     fn ready(&self) -> Result<Vec<usize>> {
         let mut all: Vec<PollFd<'_>> =
             self.each.iter().map(|one| PollFd::new(&one.stream, PollFlags::IN)).collect();
@@ -84,7 +84,7 @@ impl Sender {
         Ok(Sender { stream, begins, answer: Vec::new(), answered: 0 })
     }
 
-    /// Sends something to any task, and waits for the answer.
+    /// Sends a request to any team and waits for the answer.
     pub(super) fn post(&mut self, task: &str, request: &str) -> Result<()> {
         self.begins = begins(task);
         self.ask(request)?;
@@ -97,10 +97,12 @@ impl Sender {
     fn ask(&mut self, request: &str) -> Result<()> {
         self.answer.clear();
         let whole = format!("{}{request}", self.begins);
-        self.stream.write_all(whole.as_bytes()).context("a request does not fit the socket")
+        self.stream
+            .write_all(whole.as_bytes())
+            .context("the request does not fit into the socket buffer")
     }
 
-    /// Takes what came, and says whether that is a whole answer.
+    /// Reads the available bytes. Returns true once they form a complete answer.
     fn hear(&mut self) -> Result<bool> {
         let mut some = [0; 16 << 10];
         match self.stream.read(&mut some) {
@@ -113,7 +115,7 @@ impl Sender {
         let (head, body) = self.answer.split_at(head + 4);
         let head = std::str::from_utf8(head)?;
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let length: usize = length.context("an answer has a length")?.parse()?;
+        let length: usize = length.context("the answer has no content-length")?.parse()?;
         if body.len() < length {
             return Ok(false);
         }

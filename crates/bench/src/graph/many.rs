@@ -1,4 +1,4 @@
-//! Two hundred agents of one run at the same time.
+//! Two hundred concurrent agents in one run.
 
 use anyhow::{Result, ensure};
 

@@ -1,4 +1,4 @@
-//! Runs with a plan: what a task costs above a shell script, the merge queue, very large graphs, and many agents.
+//! Runs with a plan: overhead per task over a shell script, the merge queue, very large graphs, and many agents.
 
 mod many;
 mod overhead;
@@ -21,7 +21,7 @@ pub(crate) use self::{
     many::run as many, overhead::run as overhead, queue::run as queue, step::run as step,
 };
 
-/// An agent that speaks JSON lines and does what `work.sh` does for its task.
+/// An agent that speaks JSON lines and runs `work.sh` for its task.
 const AGENT: &str = r###"#!/bin/sh
 echo '{"type":"ready","thread":"t"}'
 while IFS= read -r line; do
@@ -35,7 +35,7 @@ while IFS= read -r line; do
 done
 "###;
 
-/// A repository with an agent that acts by the ids of tasks.
+/// A repository with an agent that acts on task ids.
 struct Scene {
     daemon: Daemon,
     place: tempfile::TempDir,
@@ -61,7 +61,7 @@ impl Scene {
         git(&repo, &["add", "--all"])?;
         git(&repo, &["commit", "--quiet", "-m", "Begin"])?;
         let trusted = scene.daemon.command(&["trust", "--yes"])?.current_dir(&repo).status()?;
-        anyhow::ensure!(trusted.success(), "the configuration of the benchmark was not trusted");
+        anyhow::ensure!(trusted.success(), "cannot trust the configuration of the benchmark");
         scene.daemon.start()?;
         Ok(scene)
     }
@@ -70,12 +70,12 @@ impl Scene {
         self.place.path().join("repo")
     }
 
-    /// Takes a plan to its end, and gives the run.
+    /// Executes a plan to its end and returns the run.
     fn run(&self, plan: &[Task], args: &[&str]) -> Result<Value> {
         let run = self.command(plan, args)?.arg("--json").output()?;
         let told = String::from_utf8_lossy(&run.stdout).into_owned();
         serde_json::from_str(&told).with_context(|| {
-            format!("the run told no JSON: {told}{}", String::from_utf8_lossy(&run.stderr))
+            format!("the run did not print JSON: {told}{}", String::from_utf8_lossy(&run.stderr))
         })
     }
 
@@ -89,13 +89,13 @@ impl Scene {
     }
 }
 
-/// A task of a plan that is measured.
+/// A task of a measured plan.
 struct Task {
     id: String,
     after: Vec<String>,
 }
 
-/// Gives so many tasks that need nothing of each other.
+/// Returns `count` independent tasks.
 fn beside_each_other(count: usize) -> Vec<Task> {
     (0..count).map(|no| Task { id: format!("t{no}"), after: Vec::new() }).collect()
 }
@@ -106,7 +106,7 @@ fn written(plan: &[Task]) -> String {
             text,
             "[[task]]\nid = \"{id}\"\ntitle = \"{id}\"\ninstruction = \"do it\"\nafter = {after:?}\n"
         )
-        .expect("a string takes everything");
+        .expect("writing to a string cannot fail");
         text
     })
 }

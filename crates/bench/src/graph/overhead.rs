@@ -1,4 +1,4 @@
-//! What a task costs above a shell script that makes the same worktrees and commits and runs the same commands.
+//! The overhead of a task over a shell script with the same worktrees, commits and commands.
 
 use std::{fs, process::Command};
 
@@ -10,10 +10,10 @@ use crate::{
     timing::{Sample, time},
 };
 
-/// So many tasks, one after the other on both sides.
+/// The number of tasks, executed one by one on both sides.
 const TASKS: usize = 5;
 
-/// What a script does for the same: a worktree, the work, a commit, the check, a merge.
+/// The same steps as a script: a worktree, the work, a commit, the check, a merge.
 const SCRIPT: &str = r#"set -e
 id=$1
 git worktree add --quiet -b "work-$id" "../script-$id" main

@@ -1,5 +1,5 @@
-//! A hundred finished tasks in the merge queue, ten of them bad beside others and five in conflict: how many checks it
-//! takes, and that no commit of the branch is red.
+//! A hundred finished tasks in the merge queue: ten break the check beside another task, five conflict. Measures
+//! the number of checks, and verifies that every commit of the branch passes.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -13,8 +13,8 @@ const TASKS: usize = 100;
 const BAD: usize = 10;
 const BATCH: usize = 8;
 
-/// Counted from one, tasks 10, 20, … 100 take the number of the one before them, and tasks 5, 25, … change the same line. Whoever
-/// of two comes second comes back, and mends it.
+/// Numbered from one, tasks 10, 20, … 100 reuse the number of the task before them, and tasks 5, 25, … change the
+/// same line. The later task of each pair is sent back and fixes it.
 const WORK: &str = r#"id=$1 again=$2 no=${1#t}
 n=$((no + 1))
 echo "number $n" > "part-$id"
@@ -25,7 +25,7 @@ if [ $((n % 20)) = 5 ]; then
 fi
 "#;
 
-/// No two parts have the same number. What was merged first waits until all others are done.
+/// No two parts have the same number. The first merged task waits until all others are done.
 const CHECK: &str = r#"gate=$1
 if [ -f part-t0 ] && [ -f part-t1 ]; then while [ -e "$gate" ]; do sleep 0.02; done; fi
 [ -z "$(cat part-* | sort | uniq -d)" ] && ! grep -q '^<<<<<<<' shared.txt
@@ -40,8 +40,9 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     let plan = beside_each_other(TASKS);
     let args = ["--parallel", "8", "--batch", &size, "--check", &check, "--detach", "--json"];
     let opened = scene.command(&plan, &args)?.output()?;
-    let opened: Value = serde_json::from_slice(&opened.stdout).context("the run told no JSON")?;
-    let id = opened["id"].as_str().context("a run has an id")?.to_owned();
+    let opened: Value =
+        serde_json::from_slice(&opened.stdout).context("the run did not print JSON")?;
+    let id = opened["id"].as_str().context("the run has no id")?.to_owned();
     wait(&scene, &id, |graph| {
         let queue = &graph["queue"];
         let held =
@@ -53,13 +54,13 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     fs::remove_file(&gate)?;
     let graph = wait(&scene, &id, |graph| graph["state"] != "running")?;
     ensure!(graph["state"] == "succeeded", "the run ended as {}", graph["state"]);
-    let checks = graph["queue"]["checks"].as_f64().context("checks are counted")?;
+    let checks = graph["queue"]["checks"].as_f64().context("the graph has no number of checks")?;
     let returned = graph["tasks"].as_array().into_iter().flatten();
     let returned = returned.filter(|task| task["returns"] != 0).count();
     let bound = TASKS.div_ceil(BATCH) as f64 + 2.0 * BAD as f64 * ((BATCH as f64).log2() + 1.0);
     let red = red_commits(&scene, &check)?;
     let from = format!(
-        "batches of {BATCH}, {} batches, {returned} tasks came back",
+        "batches of {BATCH}, {} batches, {returned} tasks sent back",
         graph["queue"]["batches"]
     );
     table.row(
@@ -79,10 +80,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a pause between two looks, of nothing that is timed"
-)]
+#[expect(clippy::disallowed_methods, reason = "a poll interval outside the measured time")]
 fn wait(scene: &Scene, id: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
     loop {
         let told = scene.daemon.run(&["graph", id, "--json"])?;
@@ -94,12 +92,12 @@ fn wait(scene: &Scene, id: &str, holds: impl Fn(&Value) -> bool) -> Result<Value
     }
 }
 
-/// Counts the commits on the branch's first line that do not pass the check.
+/// Counts the first-parent commits of the branch that fail the check.
 fn red_commits(scene: &Scene, check: &str) -> Result<usize> {
     let repo = scene.repo();
     let branch =
         git(&repo, &["branch", "--list", "--format=%(refname:short)", "provost/*-all-of-it"])?;
-    let branch = branch.lines().next().context("the run has a branch")?.to_owned();
+    let branch = branch.lines().next().context("the run has no branch")?.to_owned();
     let commits = git(&repo, &["rev-list", "--first-parent", &format!("main..{branch}")])?;
     let place = scene.place.path().join("at");
     let text = place.display().to_string();

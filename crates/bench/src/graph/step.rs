@@ -20,7 +20,7 @@ use crate::{
 };
 
 const TASKS: usize = 10_000;
-/// Each task is after so many others.
+/// The number of dependencies of each task.
 const AFTER: usize = 3;
 
 pub(crate) fn run(table: &mut Table) -> Result<()> {
@@ -55,7 +55,7 @@ fn at() -> Moment {
 }
 
 fn task_id(no: usize) -> Result<TaskId> {
-    format!("t{no}").parse().context("an id")
+    format!("t{no}").parse().context("not a task id")
 }
 
 fn plan() -> Result<Plan> {
@@ -75,7 +75,7 @@ fn plan() -> Result<Plan> {
     Plan::new(tasks).map_err(|faults| anyhow::anyhow!("{faults:?}"))
 }
 
-/// A run whose first half of tasks went through sessions and the queue.
+/// Builds a run whose first half of tasks went through sessions and the merge queue.
 fn half_done() -> Result<Run> {
     let id = RunId(uuid::Uuid::from_u128(1 << 64));
     let plan = plan()?;

@@ -1,4 +1,4 @@
-//! A rollout of a gigabyte, against a bare scan of its lines, and what the daemon takes to read it.
+//! Reading a 1 GB rollout, compared with a bare scan of its lines, and the resources the daemon needs for it.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use crate::{
     wakeups,
 };
 
-/// How much the bare scan reads at once.
+/// Read size of the bare scan.
 const BLOCK: usize = 128 << 10;
 const THREAD: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
 
@@ -31,7 +31,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     adopt(table, &rollout)
 }
 
-/// Writes lines as they are in everyday conversations; only the first two have to be parsed.
+/// Writes lines as they occur in real conversations. Only the first two have to be parsed.
 fn write(place: &Path, size: Size) -> Result<PathBuf> {
     let path = place.join(format!("rollout-2026-11-16T10-00-00-{THREAD}.jsonl"));
     let mut file = BufWriter::new(File::create(&path)?);
@@ -60,16 +60,16 @@ fn write(place: &Path, size: Size) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Reads the file in turns with and without looking at what its lines say.
+/// Reads the file alternately with and without interpreting its lines.
 fn scan(table: &mut Table, rollout: &Path, size: Size) -> Result<()> {
-    // The first reading is of the disk.
+    // The first read warms the page cache.
     let lines = bare(rollout)?;
     let (mut ratio, mut rate) = (Sample::default(), Sample::default());
     let megabytes = size.bytes as f64 / f64::from(1 << 20);
     for _ in 0..size.rounds {
         let (counted, bare) = time(|| bare(rollout));
         let (told, watched) = time(|| watched(rollout));
-        ensure!(counted? == lines && told? == lines, "both see every line");
+        ensure!(counted? == lines && told? == lines, "the two scans counted different lines");
         ratio.add(bare.as_secs_f64() / watched.as_secs_f64());
         rate.add(megabytes / watched.as_secs_f64());
     }
@@ -83,7 +83,7 @@ fn scan(table: &mut Table, rollout: &Path, size: Size) -> Result<()> {
     Ok(())
 }
 
-/// Finds the ends of all lines.
+/// Finds the end of every line.
 fn bare(rollout: &Path) -> Result<usize> {
     let (mut file, mut block, mut lines) = (File::open(rollout)?, vec![0; BLOCK], 0);
     loop {
@@ -98,7 +98,7 @@ fn bare(rollout: &Path) -> Result<usize> {
     }
 }
 
-/// Takes what every line says.
+/// Interprets every line.
 fn watched(rollout: &Path) -> Result<usize> {
     let (mut tail, mut fold, mut lines) = (Tail::open(rollout, 0)?, Fold::new(), 0);
     while let Next::Line(line) = tail.next_line()? {
@@ -108,7 +108,7 @@ fn watched(rollout: &Path) -> Result<usize> {
     Ok(lines)
 }
 
-/// Lets a daemon read the same file, as that of an agent that somebody else started.
+/// Has a daemon read the same file as the rollout of an external agent.
 fn adopt(table: &mut Table, rollout: &Path) -> Result<()> {
     let daemon = Daemon::home()?;
     daemon.start()?;
@@ -125,10 +125,7 @@ fn adopt(table: &mut Table, rollout: &Path) -> Result<()> {
         (peak_kib(pid)? - before) / 1024.0,
         " MB",
         Goal::AtMost(16.0),
-        &format!(
-            "the most that it had; `provost adopt` to its open turn: {:.2} s",
-            took.as_secs_f64()
-        ),
+        &format!("peak; `provost adopt` until its open turn: {:.2} s", took.as_secs_f64()),
     );
     let calls = wakeups::system_calls_at_rest(pid)?;
     table.row(
@@ -144,6 +141,6 @@ fn adopt(table: &mut Table, rollout: &Path) -> Result<()> {
 fn peak_kib(pid: u32) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let figure = line.and_then(|line| line.trim().strip_suffix(" kB")).context("a peak")?;
+    let figure = line.and_then(|line| line.trim().strip_suffix(" kB")).context("no VmHWM line")?;
     Ok(figure.parse()?)
 }

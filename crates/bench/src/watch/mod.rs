@@ -1,6 +1,6 @@
-//! What it costs to watch: a large record of a conversation, twenty agents in terminals, and twenty of others in panes.
+//! The cost of watching: a large rollout, twenty agents in terminals, and twenty external agents in tmux panes.
 //!
-//! With `PROVOST_BENCH_SMALL` set all of it is done with little, to see that it runs through: such figures mean nothing.
+//! `PROVOST_BENCH_SMALL` shrinks everything for a quick check that the benchmarks run. Its figures are meaningless.
 
 mod ingest;
 mod panes;
@@ -12,18 +12,18 @@ pub(crate) use ingest::run as ingest;
 pub(crate) use panes::run as panes;
 pub(crate) use terminals::run as terminals;
 
-/// How much is done.
+/// The amount of work in a benchmark.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     sessions: usize,
-    /// For how long it is looked what they cost.
+    /// How long usage is measured.
     looked_at: Duration,
-    /// How large a record is.
+    /// The size of the rollout.
     bytes: usize,
     rounds: usize,
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever runs this says how much is done, read once")]
+#[expect(clippy::disallowed_methods, reason = "the size of the benchmark, read once")]
 fn size() -> Size {
     match std::env::var_os("PROVOST_BENCH_SMALL") {
         None => {
@@ -35,11 +35,11 @@ fn size() -> Size {
     }
 }
 
-/// Screens that have just been drawn are still being finished; nothing is measured meanwhile.
+/// Time for freshly drawn screens to settle before a measurement starts.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// Gives what several clocks of processors went on while they were looked at, in hundredths of one core.
-#[expect(clippy::disallowed_methods, reason = "what is used in a time is measured over a time")]
+/// Returns the usage of several processor clocks during `looked_at`, in percent of one core.
+#[expect(clippy::disallowed_methods, reason = "usage is measured over a period")]
 fn shares<const N: usize>(
     looked_at: Duration,
     used: impl Fn() -> anyhow::Result<[f64; N]>,

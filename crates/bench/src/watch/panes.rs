@@ -1,4 +1,4 @@
-//! Twenty agents that others run in panes of tmux: what it costs to watch them, with what tmux itself takes more for that.
+//! Twenty external agents in tmux panes: the cost of watching them, including the additional load on tmux itself.
 
 use std::{
     fmt::Write as _,
@@ -22,9 +22,9 @@ use crate::{
     timing::now,
 };
 
-/// How long an agent may take to its prompt.
+/// Time limit for an agent to reach its prompt.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a text stands at a prompt before it is sent, as when a person types.
+/// Delay between typing a text at a prompt and pressing Enter, as when a user types.
 const TYPED: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(table: &mut Table) -> Result<()> {
@@ -35,7 +35,7 @@ fn in_panes(table: &mut Table, codex: &Path) -> Result<()> {
     let size = size();
     let scene = Scene::new(codex, &scenario(size))?;
     let people = People::begin(&scene, size)?;
-    // What tmux takes to show them by itself, before anybody watches.
+    // The processor time tmux needs to display the panes, before anyone watches.
     let [at_prompts] = people.alone()?;
     people.work()?;
     let [at_work] = people.alone()?;
@@ -48,7 +48,7 @@ fn in_panes(table: &mut Table, codex: &Path) -> Result<()> {
     people.watched(table, "at their prompts", at_prompts)
 }
 
-/// Each has a conversation of its own: it answers, then works behind a door.
+/// Each agent has its own conversation: it answers, then works behind a gate.
 fn scenario(size: Size) -> String {
     let mut text = String::new();
     for no in 0..size.sessions {
@@ -61,13 +61,13 @@ turn = [
 ]
 "#
         );
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         text.write_str(&thread).ok();
     }
     text
 }
 
-/// A tmux with an agent in each of its sessions, ended when dropped.
+/// A tmux server with one agent per session. Dropping it kills the server.
 struct People<'a> {
     scene: &'a Scene<'a>,
     size: Size,
@@ -76,7 +76,7 @@ struct People<'a> {
 }
 
 impl<'a> People<'a> {
-    /// Starts all agents, one after the other, until each waits at its prompt.
+    /// Starts all agents one by one, until each is idle at its prompt.
     fn begin(scene: &'a Scene<'a>, size: Size) -> Result<People<'a>> {
         let home = scene.fresh_home("people")?;
         let trust = format!(
@@ -105,7 +105,7 @@ impl<'a> People<'a> {
         let mut tmux = Command::new("tmux");
         tmux.env_remove("TMUX").env_remove("TMUX_PANE").env("LC_ALL", "C.UTF-8");
         tmux.arg("-S").arg(&self.socket).args(["-f", "/dev/null"]).args(arguments);
-        let ran = tmux.output().context("tmux is needed")?;
+        let ran = tmux.output().context("cannot run tmux")?;
         ensure!(
             ran.status.success(),
             "tmux {arguments:?}: {}",
@@ -114,19 +114,19 @@ impl<'a> People<'a> {
         Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
     }
 
-    /// Waits until so many turns have ended, as the agents' own records say.
-    #[expect(clippy::disallowed_methods, reason = "files of others are looked at now and then")]
+    /// Waits until `turns` turns have ended, according to the agents' rollouts.
+    #[expect(clippy::disallowed_methods, reason = "external files are polled")]
     fn until(&self, turns: usize) -> Result<()> {
         let since = now();
         while ended(&self.home)? < turns {
-            ensure!(since.elapsed() < PATIENCE, "{turns} turns were to end");
+            ensure!(since.elapsed() < PATIENCE, "timed out waiting for {turns} turns to end");
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }
 
-    /// Has all of them work at the same time, as people do: by typing.
-    #[expect(clippy::disallowed_methods, reason = "a person does not type and send at once")]
+    /// Starts work in all panes at the same time, by typing as a user does.
+    #[expect(clippy::disallowed_methods, reason = "a user does not type and press Enter at once")]
     fn work(&self) -> Result<()> {
         for no in 0..self.size.sessions {
             let pane = format!("=agent-{no}:");
@@ -138,17 +138,17 @@ impl<'a> People<'a> {
         Ok(())
     }
 
-    /// Adopts all of them, by their processes; that they run in panes is found.
+    /// Adopts all agents by process id. Provost detects by itself that they run in panes.
     fn adopt(&self) -> Result<Vec<String>> {
         let seen = self.scene.told(&["discover", "--json"])?;
-        let agents = seen["agents"].as_array().context("agents")?;
+        let agents = seen["agents"].as_array().context("the reply has no agents")?;
         let cwd = fs::canonicalize(self.scene.repository())?;
         let ours = |one: &&Value| one["cwd"].as_str() == cwd.to_str() && one["pane"].is_object();
         let pids: Vec<String> = agents.iter().filter(ours).map(|a| a["pid"].to_string()).collect();
-        ensure!(pids.len() == self.size.sessions, "{} agents are seen in panes", pids.len());
+        ensure!(pids.len() == self.size.sessions, "{} agents were discovered in panes", pids.len());
         let adopt = |pid: &String| {
             let told = self.scene.told(&["adopt", "--pid", pid, "--json"])?;
-            told["id"].as_str().map(str::to_owned).context("an id")
+            told["id"].as_str().map(str::to_owned).context("the reply has no session id")
         };
         pids.iter().map(adopt).collect()
     }
@@ -157,13 +157,14 @@ impl<'a> People<'a> {
         Ok(self.tmux(&["display-message", "-p", "#{pid}"])?.trim().parse()?)
     }
 
-    /// How much of one core tmux takes by itself.
+    /// Measures the share of one core that tmux uses when nothing watches it.
     fn alone(&self) -> Result<[f64; 1]> {
         let server = self.server()?;
         shares(self.size.looked_at, || Ok([processor_ms(server)?]))
     }
 
-    /// How much the daemon takes, and tmux more than by itself. Each look is a client of tmux, a child of the daemon.
+    /// Measures the daemon's usage and the growth of tmux's. Each query runs a tmux client as a child of the
+    /// daemon.
     fn watched(&self, table: &mut Table, doing: &str, alone: f64) -> Result<()> {
         let (daemon, server) = (self.scene.daemon.pid()?, self.server()?);
         let used = || Ok([processor_ms(daemon)?, clients(daemon)?, processor_ms(server)?]);
@@ -185,21 +186,21 @@ impl<'a> People<'a> {
 
 impl Drop for People<'_> {
     fn drop(&mut self) {
-        // A measurement that failed may have none.
+        // A failed measurement may have no server.
         self.tmux(&["kill-server"]).ok();
     }
 }
 
-/// What the clients of tmux took that a daemon has run: nothing else is a child of it here.
+/// Returns the processor time of the tmux clients that the daemon has run. The daemon has no other children here.
 fn clients(daemon: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{daemon}/stat"))?;
-    let (_, rest) = stat.rsplit_once(')').context("a stat line")?;
-    // After the name: the state is field 3, the times of children that were waited for are fields 16 and 17.
+    let (_, rest) = stat.rsplit_once(')').context("malformed stat line")?;
+    // After the name: the state is field 3; the times of reaped children are fields 16 and 17.
     let ticks = rest.split_whitespace().skip(13).take(2);
     Ok(ticks.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * TICK_MS)
 }
 
-/// How many turns have ended in all conversations of a home.
+/// Counts the ended turns in all conversations of a home.
 fn ended(home: &Path) -> Result<usize> {
     let mut turns = 0;
     for rollout in Places::new(vec![home.to_owned()]).newest(100).rollouts {

@@ -1,5 +1,5 @@
-//! Twenty agents in terminals: how late their turns' ends, questions and exits are seen, and what it costs to watch
-//! them while they wait and while they work.
+//! Twenty agents in terminals: how late turn ends, questions and exits are seen, and the cost of watching the
+//! agents while they are idle and while they work.
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
@@ -35,7 +35,7 @@ fn in_terminals(table: &mut Table, codex: &Path) -> Result<()> {
     all.exits(table)
 }
 
-/// Each session has a conversation of its own: it answers, then works behind a door, then asks, then works for ever.
+/// Each session has its own conversation: it answers, works behind a gate, asks, then works forever.
 fn scenario(size: Size) -> String {
     let mut text = String::new();
     for no in 0..size.sessions {
@@ -53,7 +53,7 @@ turn = [
 ]
 "#
         );
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         text.write_str(&thread).ok();
     }
     text
@@ -68,7 +68,7 @@ struct Terminals<'a> {
 }
 
 impl<'a> Terminals<'a> {
-    /// Starts all sessions, one after the other, until each waits at its prompt.
+    /// Starts all sessions one by one, until each is idle at its prompt.
     fn begin(scene: &'a Scene<'a>, size: Size) -> Result<Terminals<'a>> {
         let mut happenings = scene.happenings()?;
         let trust = scene.repository().display().to_string();
@@ -81,14 +81,15 @@ impl<'a> Terminals<'a> {
         Ok(Terminals { scene, size, happenings, ids })
     }
 
-    /// Has each agent begin a turn, and gives it time until the model stands at its door.
+    /// Starts a turn of one agent and waits until the model reaches its gate.
     fn send(&self, no: usize, door: &str) -> Result<()> {
         self.scene.told(&["send", &self.ids[no], "Go on.", "--json"])?;
         self.scene.model.wait_for_hold(&format!("{door}-{no}"));
         Ok(())
     }
 
-    /// From the moment at which the model may say its last to what follows from it. What Codex itself takes is in it.
+    /// Measures from the moment the model may finish until the resulting event. Includes the time that Codex itself
+    /// takes.
     fn after(&mut self, no: usize, door: &str, kind: &str) -> Result<Duration> {
         self.send(no, door)?;
         let released = now();
@@ -119,12 +120,12 @@ impl<'a> Terminals<'a> {
         Ok(())
     }
 
-    /// Has all of them work at the same time.
+    /// Starts work in all sessions at the same time.
     fn work(&mut self) -> Result<()> {
         (0..self.size.sessions).try_for_each(|no| self.send(no, "spin"))
     }
 
-    /// Kills each agent; a bare watcher of the process says when it ended.
+    /// Kills each agent. A bare pidfd watcher measures the real exit time.
     fn exits(&mut self, table: &mut Table) -> Result<()> {
         let mut delays = Sample::default();
         for id in &self.ids {
@@ -142,7 +143,7 @@ impl<'a> Terminals<'a> {
         Ok(())
     }
 
-    /// How much of one core the daemon and the holders take together, and nothing that is not theirs. No tmux has a part in it.
+    /// Measures the share of one core that the daemon and the holders use together. tmux is not involved.
     fn cost(&self, table: &mut Table, doing: &str) -> Result<()> {
         let [daemon, holders] = shares(self.size.looked_at, || self.used())?;
         let (sessions, seconds) = (self.size.sessions, self.size.looked_at.as_secs());

@@ -13,7 +13,7 @@ use crate::value::{Value, invalid, text};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(u64);
 
-/// The units and their bytes; [`format`] takes the first one that divides a size.
+/// The units and their sizes; [`format`] uses the first one that divides a size.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),
@@ -45,12 +45,12 @@ impl Value for Bytes {
         if let Item::Integer(bytes) = node.item {
             return u64::try_from(bytes)
                 .map(Self)
-                .map_err(|_| invalid(node, "a size is not negative"));
+                .map_err(|_| invalid(node, "a size cannot be negative"));
         }
         let text = text::<Self>(node)?;
         parse(text)
             .map(Self)
-            .map_err(|why| invalid(node, format!("{} is no size: {why}", quote(text))))
+            .map_err(|why| invalid(node, format!("{} is not a size: {why}", quote(text))))
     }
 
     fn show(&self) -> Json {
@@ -84,7 +84,7 @@ fn unknown_unit(unit: &str) -> String {
     }
 }
 
-/// Writes a size in the largest unit that gives a whole number.
+/// Formats a size in the largest unit that yields a whole number.
 pub(crate) fn format(bytes: u64) -> String {
     units::format(bytes, &UNITS, "B")
 }

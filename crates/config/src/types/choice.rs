@@ -7,7 +7,7 @@ use crate::problem::{Fault, ProblemKind};
 use crate::shape::Shape;
 use crate::value::{Value, wrong_type};
 
-/// An option that is set on, set off, or unset; off hides whatever a lower layer set.
+/// An option that is on, off, or unset; off hides the value of a lower layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice<T> {
     Unset,
@@ -54,7 +54,7 @@ impl<T: Value> Value for Choice<T> {
     }
 }
 
-/// A value of the wrong type altogether could also have been meant as off.
+/// Mentions off in the error for a value of an entirely wrong type.
 fn mention_off<T: Value>(node: &Node, faults: Vec<Fault>) -> Vec<Fault> {
     let altogether =
         |fault: &Fault| fault.kind == ProblemKind::WrongType && fault.span == node.span;

@@ -1,4 +1,4 @@
-//! Commands, and hooks: commands with limits of their own.
+//! Commands, and hooks: commands with their own limits.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::value::{Value, bounded, invalid, text, wrong_type};
 /// A command: one line for the shell, or a program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Given to `sh -c`.
+    /// Passed to `sh -c`.
     Shell(String),
     /// Run without a shell.
     Argv(Argv),
@@ -25,7 +25,7 @@ pub enum Command {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argv(Vec<String>);
 
-/// A command that runs when an event happens, with the limits that apply to it.
+/// A command that runs on an event, with the limits that apply to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
     pub command: Command,
@@ -33,7 +33,7 @@ pub struct Hook {
     pub output_limit: Bytes,
 }
 
-/// A hook as written: limits that are missing come from `hooks.time_limit` and `hooks.output_limit`.
+/// A hook as written: missing limits come from `hooks.time_limit` and `hooks.output_limit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HookSpec {
     pub(crate) command: Command,
@@ -139,7 +139,7 @@ fn argument(node: &Node) -> Result<String, Vec<Fault>> {
     without_nul(node, text::<Argv>(node)?)
 }
 
-/// No argument of a process can hold a NUL, so a value with one could never run.
+/// Rejects a NUL: no argument of a process can contain one, so the value could never run.
 fn without_nul(node: &Node, text: &str) -> Result<String, Vec<Fault>> {
     if text.contains('\0') {
         Err(invalid(node, "it contains a NUL character"))
@@ -166,7 +166,7 @@ fn hook_table(node: &Node, fields: &[(Name, Node)]) -> Result<HookSpec, Vec<Faul
     let has_command = fields.iter().any(|(name, _)| name.text == "command");
     if !has_command {
         faults.push(below(
-            Fault::new(ProblemKind::Missing, &node.span, "a hook names its command"),
+            Fault::new(ProblemKind::Missing, &node.span, "a hook needs a command"),
             "command",
         ));
     }

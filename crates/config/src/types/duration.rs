@@ -9,7 +9,7 @@ use crate::problem::{Fault, quote};
 use crate::shape::Shape;
 use crate::value::{Value, digits, invalid, text, wrong_type};
 
-/// The units and their milliseconds, largest first: the order they are written in.
+/// The units and their milliseconds, largest first, which is also the required order.
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
@@ -20,15 +20,16 @@ impl Value for Duration {
 
     fn read(node: &Node) -> Result<Self, Vec<Fault>> {
         if let Item::Integer(seconds) = node.item {
-            let seconds =
-                u64::try_from(seconds).map_err(|_| invalid(node, "a duration is not negative"))?;
+            let seconds = u64::try_from(seconds)
+                .map_err(|_| invalid(node, "a duration cannot be negative"))?;
             return whole_seconds(seconds).map_err(|why| invalid(node, why));
         }
         if matches!(node.item, Item::Float(_)) {
             return Err(wrong_type::<Self>(node));
         }
         let text = text::<Self>(node)?;
-        parse(text).map_err(|why| invalid(node, format!("{} is no duration: {why}", quote(text))))
+        parse(text)
+            .map_err(|why| invalid(node, format!("{} is not a duration: {why}", quote(text))))
     }
 
     fn show(&self) -> Json {
@@ -40,7 +41,7 @@ impl Value for Duration {
     }
 }
 
-/// Parses a duration: units in falling order, each once, no blanks, no fractions.
+/// Parses a duration: units in descending order, each once, no blanks, no fractions.
 fn parse(text: &str) -> Result<Duration, String> {
     if let Some(seconds) = digits(text) {
         return whole_seconds(seconds);
@@ -50,7 +51,7 @@ fn parse(text: &str) -> Result<Duration, String> {
         let (amount, unit, after) = split_part(rest)?;
         let position = position_of(unit)?;
         if position < next_unit {
-            return Err("units go from large to small, each once".into());
+            return Err("units must go from large to small, each at most once".into());
         }
         let millis = amount.checked_mul(UNITS[position].1).ok_or(TOO_LONG)?;
         total = total.checked_add(millis).ok_or(TOO_LONG)?;
@@ -82,14 +83,14 @@ fn split_part(text: &str) -> Result<(u64, &str, &str), String> {
 fn position_of(unit: &str) -> Result<usize, String> {
     UNITS.iter().position(|(name, _)| *name == unit).ok_or_else(|| {
         if unit.is_empty() {
-            "a unit is missing at its end".into()
+            "the last unit is missing".into()
         } else {
             format!("unknown unit {}, expected d, h, m, s or ms", quote(unit))
         }
     })
 }
 
-/// Writes a duration so that it parses back to itself.
+/// Formats a duration so that it parses back to itself.
 pub(crate) fn format(duration: Duration) -> String {
     let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The types that values of the configuration have.
+//! The types of configuration values.
 
 pub(crate) mod bytes;
 mod choice;

@@ -1,4 +1,4 @@
-//! Names of agents and of variables, and what the environment of a child is made of.
+//! Names of agents and variables, and the environment of child processes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,8 +11,8 @@ use crate::problem::{Fault, quote};
 use crate::shape::{Limits, Shape, Wording};
 use crate::value::{Chosen, Setting, Value, invalid, text};
 
-/// The variables that every child gets if they are set: what programs need to find themselves, their
-/// user and their language, and nothing that grants access to anything.
+/// The variables that every child gets if they are set: those that programs need to find other
+/// programs, their user and their language. None of them grants access to anything.
 pub const SAFE_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -32,22 +32,24 @@ pub const SAFE_VARIABLES: &[&str] = &[
     "XDG_STATE_HOME",
 ];
 
-/// The longest name of an agent.
+/// Maximum length of an agent's name.
 const MAX_AGENT_NAME: usize = 64;
 
-/// Names of variables; a star at the end stands for any rest.
+/// Names of variables; a star at the end matches any rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamePatterns(Vec<NamePattern>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NamePattern(String);
 
-/// The value of a variable in an agent's environment; its `Debug` hides a literal, which may be a secret.
+/// The value of a variable in an agent's environment; `Debug` hides a literal, which may be a
+/// secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Variable {
     /// The text itself.
     Literal(String),
-    /// `$NAME` or `${NAME}`: the value of that variable where the daemon runs, looked up by the caller.
+    /// `$NAME` or `${NAME}`: the value of that variable in the daemon's environment, looked up by
+    /// the caller.
     Reference(String),
 }
 
@@ -56,7 +58,8 @@ pub enum Variable {
 pub struct Variables(BTreeMap<String, Variable>);
 
 impl NamePatterns {
-    /// Whether a variable is named. Provost's own variables never are: they carry a launch's identity.
+    /// Whether a variable matches. Provost's own variables never do: they carry a launch's
+    /// identity.
     pub fn matches(&self, name: &str) -> bool {
         !name.starts_with(PREFIX) && self.0.iter().any(|pattern| pattern_matches(&pattern.0, name))
     }
@@ -88,7 +91,7 @@ fn pattern_matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Says what is wrong with the name of an agent or a preset.
+/// Returns what is wrong with the name of an agent or a preset.
 pub(crate) fn name_fault_of(whose: &str, name: &str) -> Option<String> {
     let fits = (1..=MAX_AGENT_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
@@ -98,7 +101,7 @@ pub(crate) fn name_fault_of(whose: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Says what is wrong with a variable's name.
+/// Returns what is wrong with a variable's name.
 pub(crate) fn variable_name_fault(name: &str) -> Option<String> {
     if name.starts_with(PREFIX) {
         return Some(format!("variables that begin with {PREFIX} are set by Provost itself"));
@@ -107,7 +110,7 @@ pub(crate) fn variable_name_fault(name: &str) -> Option<String> {
     let fits = plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
     (!fits).then(|| {
         format!(
-            "{} is no name of a variable: letters, digits and \"_\", no digit first",
+            "{} is not a variable name: use letters, digits and \"_\", no digit first",
             quote(name)
         )
     })
@@ -138,7 +141,7 @@ impl Value for NamePattern {
         if start.is_empty() {
             return Err(invalid(
                 node,
-                "expected a name; a star stands for its rest, not for all of it",
+                "expected a name; a star can replace its end, not all of it",
             ));
         }
         match variable_name_fault(start) {
@@ -188,10 +191,10 @@ impl Setting for Variables {
     }
 }
 
-/// What is shown in place of a value that may be secret.
+/// The replacement for a value that may be secret.
 const MASK: &str = "***";
 
-/// The name in a text that is nothing but a reference.
+/// Returns the name in a text that consists of a single reference.
 fn reference(text: &str) -> Option<&str> {
     let after = text.strip_prefix('$')?;
     let name = after.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(after);

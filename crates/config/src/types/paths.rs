@@ -1,4 +1,4 @@
-//! Paths inside a repository, and prefixes of branches.
+//! Paths inside a repository, and branch prefixes.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use crate::problem::Fault;
 use crate::shape::{Shape, Wording};
 use crate::value::{Value, invalid, text};
 
-/// A path or glob that stays below the worktree's root and out of its `.git`. Links on the way are for
-/// whoever opens it to refuse.
+/// A path or glob that stays below the worktree's root and outside its `.git`. The code that opens
+/// it has to reject links on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelativePattern(String);
 
-/// The beginning of a branch's name, before the slash.
+/// The prefix of a branch name, before the slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchPrefix(String);
 
@@ -66,7 +66,7 @@ impl Value for BranchPrefix {
         } else {
             Err(invalid(
                 node,
-                r#"a branch prefix has parts of letters, digits, "-", "_" or ".", divided by "/""#,
+                r#"a branch prefix has parts of letters, digits, "-", "_" or ".", separated by "/""#,
             ))
         }
     }
@@ -93,7 +93,7 @@ fn path_fault(path: &str) -> Option<&'static str> {
     }
 }
 
-/// A stricter rule than Git's own, so that every name made from it is a valid reference.
+/// A stricter rule than Git's own, so that every resulting name is a valid reference.
 fn is_branch_part(part: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !part.is_empty()

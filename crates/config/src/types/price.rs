@@ -1,4 +1,4 @@
-//! Prices: `2`, `1.25`, or the same as a string. Kept in millionths, so that sums are exact.
+//! Prices: `2`, `1.25`, or the same as a string. Stored in millionths, so that sums are exact.
 
 use serde_json::{Value as Json, json};
 
@@ -11,7 +11,7 @@ use crate::value::{Value, digits, invalid, text};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Price(u64);
 
-/// The digits behind the point that are kept.
+/// The number of decimal places.
 const PLACES: usize = 6;
 const SCALE: u64 = 1_000_000;
 
@@ -38,11 +38,10 @@ impl Value for Price {
             | Item::Written(_)
             | Item::Other(_) => text::<Self>(node)?.to_owned(),
         };
-        let expected =
-            "expected a number that is not negative, with at most six digits behind the point";
+        let expected = "expected a non-negative number with at most six decimal places";
         parse(&written)
             .map(Self)
-            .ok_or_else(|| invalid(node, format!("{} is no price: {expected}", quote(&written))))
+            .ok_or_else(|| invalid(node, format!("{} is not a price: {expected}", quote(&written))))
     }
 
     fn show(&self) -> Json {
@@ -59,11 +58,14 @@ fn parse(text: &str) -> Option<u64> {
     if rest.len() > PLACES {
         return None;
     }
-    let rest = digits(&format!("{rest:0<PLACES$}")).filter(|_| !rest.is_empty())?;
+    if rest.is_empty() {
+        return None;
+    }
+    let rest = digits(&format!("{rest:0<PLACES$}"))?;
     digits(whole)?.checked_mul(SCALE)?.checked_add(rest)
 }
 
-/// Writes a price without digits that say nothing.
+/// Formats a price without trailing zeros.
 pub(crate) fn format(millionths: u64) -> String {
     let (whole, rest) = (millionths / SCALE, millionths % SCALE);
     let rest = format!("{rest:0PLACES$}");

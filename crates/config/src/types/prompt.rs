@@ -1,4 +1,4 @@
-//! Prompts that a project words itself.
+//! Prompts that a project defines.
 
 use serde_json::{Value as Json, json};
 
@@ -7,14 +7,14 @@ use crate::problem::{Fault, quote};
 use crate::shape::{Shape, Wording, one_of};
 use crate::value::{Value, invalid, text};
 
-/// What may stand in double braces.
+/// The placeholders that may appear in double braces.
 pub const PLACEHOLDERS: [&str; 9] =
     ["task", "goal", "base", "ended", "files", "remarks", "plan", "faults", "failed"];
 
-/// The longest prompt.
+/// Maximum length of a prompt.
 const MAX_PROMPT: usize = 64 << 10;
 
-/// A prompt with placeholders in double braces, each of which is known.
+/// A prompt with known placeholders in double braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt(String);
 
@@ -41,10 +41,11 @@ impl Value for Prompt {
                 format!("unknown placeholder {}, expected {expected}", quote(unknown)),
             ));
         }
-        // An agent that is not told its task cannot do it.
-        match names(text).any(|name| matches!(name, "task" | "goal")) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(invalid(node, "neither {{task}} nor {{goal}} is in it")),
+        // An agent needs its task.
+        if names(text).any(|name| matches!(name, "task" | "goal")) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(invalid(node, "it contains neither {{task}} nor {{goal}}"))
         }
     }
 
@@ -53,7 +54,7 @@ impl Value for Prompt {
     }
 }
 
-/// The names in double braces.
+/// Returns the names in double braces.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split("{{").skip(1);
     parts.filter_map(|part| part.split_once("}}").map(|(name, _)| name.trim()))

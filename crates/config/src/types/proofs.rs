@@ -1,4 +1,5 @@
-//! What the iterations of a loop have to show, by its name. What each text means is known where loops are made.
+//! The evidence that iterations of a loop require, by name. The loops themselves interpret each
+//! text.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +11,18 @@ use crate::problem::Fault;
 use crate::shape::{Limits, Shape, Wording};
 use crate::value::{Chosen, Setting, Value, invalid, text};
 
-/// The longest text that says what has to be shown.
+/// Maximum length of a requirement.
 const MAX_PROOF: usize = 4000;
 
-/// What has to be shown, by its name; off takes away what would have to be shown otherwise.
+/// The required evidence, by name; off removes an inherited requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proofs(BTreeMap<String, Choice<String>>);
 
-/// One text of them.
+/// One requirement.
 struct Proof(String);
 
 impl Proofs {
-    /// Gives each name with its text, or with none where it was switched off.
+    /// Returns each name with its text, or None if it was switched off.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.0.iter().map(|(name, proof)| (name.as_str(), proof.on().map(String::as_str)))
     }
@@ -35,14 +36,15 @@ impl Value for Proof {
     fn read(node: &Node) -> Result<Self, Vec<Fault>> {
         let text = text::<Self>(node)?;
         let fits = (1..=MAX_PROOF).contains(&text.len()) && !text.contains(char::is_control);
-        match fits {
-            true => Ok(Self(text.to_owned())),
-            false => Err(invalid(
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(invalid(
                 node,
                 format!(
                     "expected 1 to {MAX_PROOF} bytes without line breaks and other control characters"
                 ),
-            )),
+            ))
         }
     }
 

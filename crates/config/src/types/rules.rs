@@ -1,4 +1,4 @@
-//! Rules about approvals: `"command: cargo test"`, `"path: docs/"`, `"network: crates.io"`.
+//! Approval rules: `"command: cargo test"`, `"path: docs/"`, `"network: crates.io"`.
 
 use std::fmt;
 
@@ -11,28 +11,28 @@ use crate::suggest;
 use crate::types::FilePath;
 use crate::value::{Value, invalid, text, wrong_type};
 
-/// What an agent's wish is compared with.
+/// A pattern for the requests of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalRule {
-    /// Commands that begin with these words.
+    /// Commands that start with these words.
     Command(Vec<String>),
-    /// Files at or below this path; a relative one begins where the agent works.
+    /// Files at or below this path; a relative one starts at the agent's working directory.
     Path(FilePath),
-    /// A host, or with a dot before it all hosts below.
+    /// A host, or all its subdomains with a leading dot.
     Network(String),
 }
 
-/// The version of the rules' form: what is written for another is not guessed at.
+/// The version of the rule format: rules of another version are rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RulesVersion(u32);
 
-/// The only version there is.
+/// The only version.
 const VERSION: u32 = 1;
 
-/// What a rule can be about.
+/// The subjects of rules.
 const SUBJECTS: [&str; 3] = ["command", "path", "network"];
 
-/// What would make a command more than words; such a rule could never match.
+/// Characters that make a command more than words; such a rule could never match.
 const NOT_WORDS: &[char] =
     &[';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '*', '?', '"', '\'', '\\'];
 
@@ -52,9 +52,7 @@ impl Value for RulesVersion {
             VERSION => Ok(Self(VERSION)),
             other => Err(invalid(
                 node,
-                format!(
-                    "rules of version {other} are not understood; this Provost knows {VERSION}"
-                ),
+                format!("rules of version {other} are not supported; expected version {VERSION}"),
             )),
         }
     }
@@ -66,7 +64,7 @@ impl Value for RulesVersion {
 
 impl Value for ApprovalRule {
     fn shape() -> Shape {
-        Shape::Text(Wording { one: "rule about approvals", many: "rules about approvals" })
+        Shape::Text(Wording { one: "approval rule", many: "approval rules" })
     }
 
     fn read(node: &Node) -> Result<Self, Vec<Fault>> {
@@ -94,7 +92,7 @@ impl fmt::Display for ApprovalRule {
 fn rule(text: &str) -> Result<ApprovalRule, String> {
     let form = || {
         format!(
-            "{} is no rule: expected \"command: WORDS\", \"path: PATH\" or \"network: HOST\"",
+            "{} is not a rule: expected \"command: WORDS\", \"path: PATH\" or \"network: HOST\"",
             quote(text)
         )
     };
@@ -117,35 +115,38 @@ fn rule(text: &str) -> Result<ApprovalRule, String> {
 }
 
 fn command(line: &str) -> Result<ApprovalRule, String> {
-    match line.contains(NOT_WORDS) {
-        true => Err(format!(
+    if line.contains(NOT_WORDS) {
+        Err(format!(
             "{} is more than words: a rule names the first words of a command, without quotes or shell syntax",
             quote(line)
-        )),
-        false => Ok(ApprovalRule::Command(line.split_whitespace().map(str::to_owned).collect())),
+        ))
+    } else {
+        Ok(ApprovalRule::Command(line.split_whitespace().map(str::to_owned).collect()))
     }
 }
 
-/// A path that climbs matches nothing, and a glob is taken for a name.
+/// Parses a path. One with `..` would match nothing, and a glob would be taken for a name.
 fn path(path: &str) -> Result<ApprovalRule, String> {
     if path.split('/').any(|part| part == "..") {
-        return Err(r#"the path climbs by "..", and such a path matches nothing"#.into());
+        return Err(r#"the path contains "..", so it matches nothing"#.into());
     }
-    match path.contains(['*', '?', '[']) {
-        true => Err("a path stands for all below it; there are no globs".into()),
-        false => Ok(ApprovalRule::Path(FilePath::checked(path))),
+    if path.contains(['*', '?', '[']) {
+        Err("a path covers everything below it; globs are not supported".into())
+    } else {
+        Ok(ApprovalRule::Path(FilePath::checked(path)))
     }
 }
 
 fn network(host: &str) -> Result<ApprovalRule, String> {
     let plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
-    match host.chars().all(plain) && !host.trim_matches('.').is_empty() {
-        true => Ok(ApprovalRule::Network(host.to_ascii_lowercase())),
-        false => Err(format!(
-            "{} is no host; expected one such as \"crates.io\", or \".crates.io\" for all below it",
+    if host.chars().all(plain) && !host.trim_matches('.').is_empty() {
+        Ok(ApprovalRule::Network(host.to_ascii_lowercase()))
+    } else {
+        Err(format!(
+            "{} is not a host; expected one such as \"crates.io\", or \".crates.io\" for its subdomains",
             quote(host)
-        )),
+        ))
     }
 }
 

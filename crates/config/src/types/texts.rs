@@ -1,4 +1,4 @@
-//! Short texts that are passed on as they are, and paths to files of the machine.
+//! Short texts that are passed on unchanged, and paths on the machine.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,22 @@ use crate::problem::Fault;
 use crate::shape::{Shape, Wording};
 use crate::value::{Value, invalid, text};
 
-/// The longest name that an agent is told.
+/// Maximum length of a label.
 const MAX_LABEL: usize = 200;
 
-/// A name that means something to an agent only, such as that of a model.
+/// A name that only an agent interprets, such as that of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label(String);
 
-/// The longest line.
+/// Maximum length of a line.
 const MAX_LINE: usize = 1000;
 
-/// A text of one line, taken as it is.
+/// A text of one line, used as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line(String);
 
-/// A path on this machine: absolute, below the user's home (`~/…`), or relative to the file that names it.
+/// A path on this machine: absolute, below the user's home (`~/…`), or relative to the file that
+/// names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePath(String);
 
@@ -40,7 +41,7 @@ impl Line {
 }
 
 impl FilePath {
-    /// A text that was found to be a path.
+    /// Wraps a text that was checked to be a path.
     pub(crate) fn checked(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -49,7 +50,7 @@ impl FilePath {
         &self.0
     }
 
-    /// Writes the path out.
+    /// Resolves the path.
     pub fn within(&self, base: &Path, home: &Path) -> PathBuf {
         match self.0.strip_prefix('~') {
             Some("") => home.to_owned(),
@@ -69,12 +70,13 @@ impl Value for Label {
         let fits = (1..=MAX_LABEL).contains(&text.len())
             && !text.contains(|c: char| c.is_control() || c.is_whitespace())
             && !text.starts_with('-');
-        match fits {
-            true => Ok(Self(text.to_owned())),
-            false => Err(invalid(
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(invalid(
                 node,
                 format!("expected 1 to {MAX_LABEL} characters without blanks, and no \"-\" first"),
-            )),
+            ))
         }
     }
 
@@ -83,7 +85,7 @@ impl Value for Label {
     }
 }
 
-/// A line that is unset unless a layer gives one. There is no off: it is a text like any other.
+/// A line that is unset unless a layer sets it. There is no off: "off" is a text like any other.
 impl Value for Option<Line> {
     fn shape() -> Shape {
         Shape::Text(Wording { one: "line of text", many: "lines of text" })
@@ -92,14 +94,15 @@ impl Value for Option<Line> {
     fn read(node: &Node) -> Result<Self, Vec<Fault>> {
         let text = text::<Self>(node)?;
         let fits = (1..=MAX_LINE).contains(&text.len()) && !text.contains(char::is_control);
-        match fits {
-            true => Ok(Some(Line(text.to_owned()))),
-            false => Err(invalid(
+        if fits {
+            Ok(Some(Line(text.to_owned())))
+        } else {
+            Err(invalid(
                 node,
                 format!(
                     "expected 1 to {MAX_LINE} bytes without line breaks and other control characters"
                 ),
-            )),
+            ))
         }
     }
 
@@ -122,9 +125,10 @@ impl Value for FilePath {
         if text.is_empty() {
             return Err(invalid(node, "the path is empty"));
         }
-        match text.chars().any(char::is_control) {
-            true => Err(invalid(node, "the path contains a control character")),
-            false => Ok(Self(text.to_owned())),
+        if text.chars().any(char::is_control) {
+            Err(invalid(node, "the path contains a control character"))
+        } else {
+            Ok(Self(text.to_owned()))
         }
     }
 

@@ -12,7 +12,7 @@ use crate::value::{Value, invalid, text};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tokens(u64);
 
-/// The units and how many tokens each is; [`format`] takes the first one that divides a number.
+/// The units and their sizes; [`format`] uses the first one that divides a number.
 const UNITS: [(&str, u64); 3] = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1000)];
 
 impl Tokens {
@@ -30,12 +30,12 @@ impl Value for Tokens {
         if let Item::Integer(tokens) = node.item {
             return u64::try_from(tokens)
                 .map(Self)
-                .map_err(|_| invalid(node, "a number of tokens is not negative"));
+                .map_err(|_| invalid(node, "a number of tokens cannot be negative"));
         }
         let text = text::<Self>(node)?;
-        parse(text)
-            .map(Self)
-            .map_err(|why| invalid(node, format!("{} is no number of tokens: {why}", quote(text))))
+        parse(text).map(Self).map_err(|why| {
+            invalid(node, format!("{} is not a number of tokens: {why}", quote(text)))
+        })
     }
 
     fn show(&self) -> Json {
@@ -62,7 +62,7 @@ fn scale_of(unit: &str) -> Result<u64, String> {
     })
 }
 
-/// Writes a number in the largest unit that gives a whole one.
+/// Formats a number in the largest unit that yields a whole number.
 pub(crate) fn format(tokens: u64) -> String {
     units::format(tokens, &UNITS, "")
 }

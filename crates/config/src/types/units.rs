@@ -1,10 +1,11 @@
-//! Amounts with a unit behind their digits, as sizes and numbers of tokens have.
+//! Amounts with a unit after the digits, such as sizes and numbers of tokens.
 
 use crate::value::digits;
 
 const TOO_LARGE: &str = "it is too large";
 
-/// Parses digits and at most one unit, without blanks or fractions. `scale_of` says what a unit stands for.
+/// Parses digits and at most one unit, without blanks or fractions. `scale_of` returns the size of
+/// a unit.
 pub(super) fn parse(
     text: &str,
     scale_of: impl Fn(&str) -> Result<u64, String>,
@@ -19,7 +20,7 @@ pub(super) fn parse(
     amount.checked_mul(scale).ok_or_else(|| TOO_LARGE.into())
 }
 
-/// Writes an amount in the first of these units that gives a whole number, or without one.
+/// Formats an amount in the first of these units that yields a whole number, or without one.
 pub(super) fn format(amount: u64, units: &[(&str, u64)], without: &str) -> String {
     let unit = units.iter().find(|(_, scale)| amount >= *scale && amount.is_multiple_of(*scale));
     let (name, scale) = unit.copied().unwrap_or((without, 1));

@@ -1,4 +1,4 @@
-//! Options that are one word of a closed list.
+//! Options with a closed list of keywords.
 
 use serde_json::{Value as Json, json};
 
@@ -42,9 +42,9 @@ macro_rules! words {
 }
 
 words! {
-    /// How Provost talks to an agent.
+    /// The protocol of an agent.
     Driver {
-        /// Runs a command; its exit status is all it says.
+        /// Runs a command; only its exit status counts.
         Command = "command",
         /// Exchanges one JSON object per line.
         Jsonl = "jsonl",
@@ -54,39 +54,39 @@ words! {
     Sandbox {
         /// Change nothing.
         ReadOnly = "read-only",
-        /// Change what lies where it works.
+        /// Change files in its working directory.
         WorkspaceWrite = "workspace-write",
         /// Anything: there is no sandbox.
         FullAccess = "full-access",
     }
 
-    /// What is reacted to.
+    /// The occasion of a reaction.
     On {
-        /// A turn is open, and nothing is heard.
+        /// A turn is open, and there is no output.
         Quiet = "quiet",
-        /// It is silent past the window.
+        /// It is silent beyond the limit.
         Stalled = "stalled",
-        /// It waits for a person.
+        /// It waits for the user.
         NeedsInput = "needs_input",
         /// Its context is nearly full.
         Context = "context",
-        /// Its account may not go on.
+        /// Its account has reached a limit.
         UsageLimit = "usage_limit",
     }
 
-    /// What is done about it.
+    /// The action of a reaction.
     Act {
         /// Only the hook runs.
         Notify = "notify",
-        /// The agent is told something.
+        /// Sends the agent a message.
         Nudge = "nudge",
-        /// The agent leaves its turn and is told something.
+        /// Interrupts the turn and sends the agent a message.
         Interrupt = "interrupt",
-        /// The agent makes its conversation shorter.
+        /// Compacts the conversation.
         Compact = "compact",
-        /// The limit is waited for, so often and no more.
+        /// Waits for the limit to reset, a bounded number of times.
         ResumeLater = "resume_later",
-        /// Another agent goes on.
+        /// Another agent takes over.
         HandOver = "hand_over",
     }
 
@@ -94,69 +94,69 @@ words! {
     Approvals {
         /// Before everything that is not known to be harmless.
         Untrusted = "untrusted",
-        /// When it wants more than its sandbox allows.
+        /// When it needs more than its sandbox allows.
         OnRequest = "on-request",
         /// Never: what the sandbox forbids stays forbidden.
         Never = "never",
     }
 
-    /// What becomes of work that was proved.
+    /// What happens to verified work.
     Land {
-        /// It stands on a branch of its own.
+        /// It stays on its own branch.
         Branch = "branch",
-        /// It is merged into the branch that the run began on.
+        /// It is merged into the branch from which the run started.
         Merge = "merge",
-        /// It is pushed, and a pull request asks for it to be merged.
+        /// It is pushed, and a pull request is opened.
         Pr = "pr",
     }
 
     /// Whose review comments go back to the agents.
     CommentAuthors {
-        /// Of people who may push to the repository.
+        /// Users with write access to the repository.
         Write = "write",
-        /// Of anyone who can comment.
+        /// Anyone who can comment.
         Everyone = "everyone",
     }
 
-    /// Whether a goal is divided into tasks.
+    /// Whether a goal is split into tasks.
     PlanMode {
-        /// If triage says that one task is too little.
+        /// If triage finds one task insufficient.
         Auto = "auto",
-        /// Whatever triage says.
+        /// Regardless of triage.
         Always = "always",
-        /// One task does all of it.
+        /// One task does everything.
         Never = "never",
     }
 
-    /// What a review does about what it finds.
+    /// What a review does about its findings.
     ReviewMode {
-        /// There is none.
+        /// No review.
         Off = "off",
-        /// It tells.
+        /// It reports them.
         Report = "report",
-        /// It mends, and what it mended is checked again.
+        /// It fixes them, and the fixes are checked again.
         Repair = "repair",
     }
 
-    /// What it means that a workflow does not come to its end.
+    /// What happens when a workflow does not complete.
     Escalation {
-        /// A person has to decide before anything goes on.
+        /// The user has to decide before anything continues.
         Critical = "critical",
-        /// It can be put aside, and the rest goes on.
+        /// It can be deferred, and the rest continues.
         Preference = "preference",
     }
 
-    /// What is done to a conversation before the next iteration of a loop.
+    /// What happens to a conversation before the next iteration of a loop.
     CleanUp {
         /// Nothing.
         Keep = "keep",
-        /// It is made shorter.
+        /// It is compacted.
         Compact = "compact",
-        /// Another one is begun.
+        /// A new one is started.
         NewThread = "new_thread",
     }
 
-    /// When output for people is coloured.
+    /// When terminal output is coloured.
     Color {
         /// When it goes to a terminal.
         Auto = "auto",

@@ -1,4 +1,4 @@
-//! Rules about approvals.
+//! Approval rules.
 
 use insta::assert_snapshot;
 use provost_config::ApprovalRule;
@@ -61,13 +61,13 @@ fn what_the_user_denies_no_project_takes_away() {
 fn malformed_rules_are_told_with_their_place() {
     let text = "[approvals]\nversion = 2\nallow = [\n  \"command: cargo test\",\n  \"cargo test\",\n  \"comand: cargo\",\n  \"command: a | b\",\n  7,\n]\ndeny = [\"path: ../x\", \"network: https://x\", \"command:\"]\nalow = []\n";
     assert_snapshot!(problems(text), @r#"
-    invalid value for "approvals.version" at provost.toml:2:11; rules of version 2 are not understood; this Provost knows 1
-    invalid value for "approvals.allow" at provost.toml:5:3; "cargo test" is no rule: expected "command: WORDS", "path: PATH" or "network: HOST"
+    invalid value for "approvals.version" at provost.toml:2:11; rules of version 2 are not supported; expected version 1
+    invalid value for "approvals.allow" at provost.toml:5:3; "cargo test" is not a rule: expected "command: WORDS", "path: PATH" or "network: HOST"
     invalid value for "approvals.allow" at provost.toml:6:3; unknown subject "comand"; did you mean "command"?
     invalid value for "approvals.allow" at provost.toml:7:3; "a | b" is more than words: a rule names the first words of a command, without quotes or shell syntax
-    wrong type for "approvals.allow" at provost.toml:8:3; expected a string (rule about approvals), found an integer
-    invalid value for "approvals.deny" at provost.toml:10:9; the path climbs by "..", and such a path matches nothing
-    invalid value for "approvals.deny" at provost.toml:10:23; "https://x" is no host; expected one such as "crates.io", or ".crates.io" for all below it
+    wrong type for "approvals.allow" at provost.toml:8:3; expected a string (approval rule), found an integer
+    invalid value for "approvals.deny" at provost.toml:10:9; the path contains "..", so it matches nothing
+    invalid value for "approvals.deny" at provost.toml:10:23; "https://x" is not a host; expected one such as "crates.io", or ".crates.io" for its subdomains
     invalid value for "approvals.deny" at provost.toml:10:45; nothing follows "command:"
     unknown key "approvals.alow" at provost.toml:11:1; did you mean "approvals.allow"?
     "#);

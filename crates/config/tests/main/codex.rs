@@ -72,8 +72,8 @@ fn relative_paths_begin_at_the_file_that_names_them() {
 #[test]
 fn the_keys_of_other_agents_are_refused_with_what_to_use() {
     assert_snapshot!(problems("[agents.codex]\ncommand = [\"codex\"]\ndriver = \"jsonl\"\n"), @r#"
-    unknown key "agents.codex.command" at provost.toml:2:1; the agent "codex" is built in; "agents.codex.path" names its program, if it is to be another than the newest found
-    unknown key "agents.codex.driver" at provost.toml:3:1; the agent "codex" is built in; "agents.codex.path" names its program, if it is to be another than the newest found
+    unknown key "agents.codex.command" at provost.toml:2:1; the agent "codex" is built in; "agents.codex.path" sets its program, if it should not be the newest one found
+    unknown key "agents.codex.driver" at provost.toml:3:1; the agent "codex" is built in; "agents.codex.path" sets its program, if it should not be the newest one found
     "#);
     assert_snapshot!(problems("[agents.mine]\ncommand = [\"x\"]\nmodel = \"m\"\n"), @r#"unknown key "agents.mine.model" at provost.toml:3:1; did you mean "agents.codex.model"?"#);
 }
@@ -100,7 +100,7 @@ fn budgets_are_counted_in_tokens_and_turns_or_switched_off() {
     assert_eq!(resolved.budget.tokens.on().map(|tokens| tokens.get()), Some(2_000_000));
     assert_eq!(resolved.budget.turns, Choice::Off);
     assert_snapshot!(problems("[budget]\ntokens = \"2m\"\nturns = 0\n"), @r#"
-    invalid value for "budget.tokens" at provost.toml:2:10; "2m" is no number of tokens: unknown unit "m", did you mean "M"?
+    invalid value for "budget.tokens" at provost.toml:2:10; "2m" is not a number of tokens: unknown unit "m", did you mean "M"?
     value out of range for "budget.turns" at provost.toml:3:9; expected 1 to 1000000, found 0
     "#);
     assert_snapshot!(problems("budget.tokens = 0"), @r#"value out of range for "budget.tokens" at provost.toml:1:17; expected 1 to 1000G, found 0"#);

@@ -1,4 +1,4 @@
-//! What `config show` has to tell.
+//! The output of `config show`.
 
 use insta::assert_snapshot;
 use provost_config::Resolved;

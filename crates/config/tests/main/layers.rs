@@ -117,7 +117,7 @@ fn layer(source: &Source) -> &'static str {
     }
 }
 
-/// All 81 ways to leave unset, switch off or switch on a switch in four layers.
+/// All 81 combinations of unset, off and on of a switch in four layers.
 #[test]
 fn the_highest_layer_that_says_anything_decides() {
     for user in THREE {
@@ -220,7 +220,7 @@ fn every_key_has_a_provenance_and_a_description() {
     let agents = r#"agents = { a = { command = ["x"], env.K = "v" }, codex.env.K = "v" }"#;
     let named = "[verifiers.K]\ncommand = \"x\"\nfile = \"x\"\nmatches = \"x\"\nfield = \"x\"\nequals = \"x\"\n[workflows.K]\nverifier = \"K\"\n[reactions.K]\non = \"context\"\nafter = \"1s\"\nat = 50\ndo = \"nudge\"\ntext = \"x\"\nagent = \"x\"\n[loops.K]\nfrom = \"build\"\nmax = 1\nclean_up = \"keep\"\nplateau = 1\ntokens = 1\nevidence.K = \"attack\"\n[policies.K]\nrework_text = \"x\"\nnudge_after = \"1s\"\nnudge_text = \"x\"\n";
     let resolved = layers().project(&format!("{agents}\n{named}")).resolve();
-    // The keys of presets are those that they set, and a preset says only what it wants to.
+    // The keys of presets have no defaults: a preset sets only what it needs.
     for key in keys().filter(|key| !key.name().starts_with("presets.")) {
         let name = key.name().replace("agents.*", "agents.a").replace('*', "K");
         assert!(resolved.provenance.contains_key(&name), "{name}");

@@ -1,4 +1,4 @@
-//! Loops and policies: named by the user.
+//! Loops and policies, which the user names.
 
 use insta::assert_snapshot;
 use provost_config::{Choice, CleanUp};

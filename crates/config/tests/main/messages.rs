@@ -1,4 +1,4 @@
-//! What people read when a configuration is wrong.
+//! Error messages for an invalid configuration.
 
 use insta::assert_snapshot;
 use provost_config::{MAX_PROBLEMS, ProblemKind};
@@ -40,7 +40,7 @@ fn a_wrong_type_says_what_was_expected_and_found() {
 #[test]
 fn a_value_out_of_range_says_the_range() {
     assert_snapshot!(problems("session.rework = 1000"), @r#"value out of range for "session.rework" at provost.toml:1:18; expected 0 to 100, found 1000"#);
-    assert_snapshot!(problems("session.rework = -1"), @r#"invalid value for "session.rework" at provost.toml:1:18; it is negative, too large or no number"#);
+    assert_snapshot!(problems("session.rework = -1"), @r#"invalid value for "session.rework" at provost.toml:1:18; it is negative, too large or not a number"#);
     assert_snapshot!(problems("session.time_limit = 0"), @r#"value out of range for "session.time_limit" at provost.toml:1:22; expected 10ms to 365d, found 0s"#);
     assert_snapshot!(problems("session.output_limit = \"1B\""), @r#"value out of range for "session.output_limit" at provost.toml:1:24; expected 1KiB to 1TiB, found 1B"#);
     assert_snapshot!(problems("session.settle = 99999999999999999999"), @r#"wrong type for "session.settle" at provost.toml:1:18; expected a duration such as "250ms", "2s" or "1h30m", or whole seconds, found an integer of more than 64 bits"#);
@@ -49,10 +49,10 @@ fn a_value_out_of_range_says_the_range() {
 
 #[test]
 fn a_text_that_is_no_value_says_why() {
-    assert_snapshot!(problems("session.settle = \"2x\""), @r#"invalid value for "session.settle" at provost.toml:1:18; "2x" is no duration: unknown unit "x", expected d, h, m, s or ms"#);
-    assert_snapshot!(problems("session.settle = \"1h30\""), @r#"invalid value for "session.settle" at provost.toml:1:18; "1h30" is no duration: a unit is missing at its end"#);
-    assert_snapshot!(problems("session.settle = -1"), @r#"invalid value for "session.settle" at provost.toml:1:18; a duration is not negative"#);
-    assert_snapshot!(problems("session.output_limit = \"64mib\""), @r#"invalid value for "session.output_limit" at provost.toml:1:24; "64mib" is no size: unknown unit "mib", did you mean "MiB"?"#);
+    assert_snapshot!(problems("session.settle = \"2x\""), @r#"invalid value for "session.settle" at provost.toml:1:18; "2x" is not a duration: unknown unit "x", expected d, h, m, s or ms"#);
+    assert_snapshot!(problems("session.settle = \"1h30\""), @r#"invalid value for "session.settle" at provost.toml:1:18; "1h30" is not a duration: the last unit is missing"#);
+    assert_snapshot!(problems("session.settle = -1"), @r#"invalid value for "session.settle" at provost.toml:1:18; a duration cannot be negative"#);
+    assert_snapshot!(problems("session.output_limit = \"64mib\""), @r#"invalid value for "session.output_limit" at provost.toml:1:24; "64mib" is not a size: unknown unit "mib", did you mean "MiB"?"#);
     assert_snapshot!(problems("ui.color = \"alway\""), @r#"invalid value for "ui.color" at provost.toml:1:12; expected "auto", "always" or "never", found "alway"; did you mean "always"?"#);
     assert_snapshot!(problems("ui.color = \"blue\""), @r#"invalid value for "ui.color" at provost.toml:1:12; expected "auto", "always" or "never", found "blue""#);
     assert_snapshot!(problems("verify.keep = [\"../x\", \"/etc\", \".git/hooks\"]"), @r#"
@@ -60,11 +60,11 @@ fn a_text_that_is_no_value_says_why() {
     invalid value for "verify.keep" at provost.toml:1:24; expected a path relative to the worktree, without "~", "!" or "\"
     invalid value for "verify.keep" at provost.toml:1:32; the path is inside ".git"
     "#);
-    assert_snapshot!(problems("worktree.branch_prefix = \"-x\""), @r#"invalid value for "worktree.branch_prefix" at provost.toml:1:26; a branch prefix has parts of letters, digits, "-", "_" or ".", divided by "/""#);
+    assert_snapshot!(problems("worktree.branch_prefix = \"-x\""), @r#"invalid value for "worktree.branch_prefix" at provost.toml:1:26; a branch prefix has parts of letters, digits, "-", "_" or ".", separated by "/""#);
     assert_snapshot!(problems("environment.allow = [\"A-B\", \"PROVOST_TOKEN\", \"*\"]"), @r#"
-    invalid value for "environment.allow" at provost.toml:1:22; "A-B" is no name of a variable: letters, digits and "_", no digit first
+    invalid value for "environment.allow" at provost.toml:1:22; "A-B" is not a variable name: use letters, digits and "_", no digit first
     invalid value for "environment.allow" at provost.toml:1:29; variables that begin with PROVOST_ are set by Provost itself
-    invalid value for "environment.allow" at provost.toml:1:46; expected a name; a star stands for its rest, not for all of it
+    invalid value for "environment.allow" at provost.toml:1:46; expected a name; a star can replace its end, not all of it
     "#);
     assert_snapshot!(problems("worktree.setup = \" \""), @r#"invalid value for "worktree.setup" at provost.toml:1:18; the command is empty"#);
     assert_snapshot!(problems("verify.checks = [[]]"), @r#"invalid value for "verify.checks" at provost.toml:1:18; it names no program"#);
@@ -86,11 +86,11 @@ fn all_problems_of_all_layers_are_reported_in_order() {
         .flag("--set", "ui.colour", "never")
         .list_flag("--check", "verify.checks", &[""]);
     assert_snapshot!(stack.problems(), @r#"
-    invalid value for "verify.time_limit" at /home/u/provost.toml:2:14; "x" is no duration: expected digits before "x"
+    invalid value for "verify.time_limit" at /home/u/provost.toml:2:14; "x" is not a duration: expected digits before "x"
     value out of range for "session.rework" at /home/u/provost.toml:4:10; expected 0 to 100, found 1000
     unknown key "worktree.zzz" at provost.toml:2:1; expected "enabled", "branch_prefix", "copy" or "setup"
     wrong type for "session.settle" at provost.toml:5:10; expected a duration such as "250ms", "2s" or "1h30m", or whole seconds, found a boolean
-    invalid value for "session.drain" at provost.toml:6:9; "2ü" is no duration: unknown unit "ü", expected d, h, m, s or ms
+    invalid value for "session.drain" at provost.toml:6:9; "2ü" is not a duration: unknown unit "ü", expected d, h, m, s or ms
     invalid value for "ui.color" in PROVOST_UI_COLOR; expected "auto", "always" or "never", found "blue"
     unknown key "ui.colour" in --set; did you mean "ui.color"?
     invalid value for "verify.checks" in --check; the command is empty
@@ -100,17 +100,17 @@ fn all_problems_of_all_layers_are_reported_in_order() {
 #[test]
 fn hooks_and_agents_report_inside_their_tables() {
     assert_snapshot!(problems("[hooks.session.failed]\ncomand = \"x\"\ntime_limit = 0\noutput_limit = true\n"), @r#"
-    missing key "hooks.session.failed.command" at provost.toml:1:1; a hook names its command
+    missing key "hooks.session.failed.command" at provost.toml:1:1; a hook needs a command
     unknown key "hooks.session.failed.comand" at provost.toml:2:1; did you mean "command"?
     value out of range for "hooks.session.failed.time_limit" at provost.toml:3:14; expected 10ms to 365d, found 0s
     wrong type for "hooks.session.failed.output_limit" at provost.toml:4:16; expected a size such as "64MiB" or "1GB", or whole bytes, found a boolean
     "#);
-    assert_snapshot!(problems("[hooks]\nsession.failed = \"a\"\n\"session.failed\" = \"b\"\n"), @r#"repeated key "hooks.session.failed" at provost.toml:3:1; it was set in another notation before"#);
+    assert_snapshot!(problems("[hooks]\nsession.failed = \"a\"\n\"session.failed\" = \"b\"\n"), @r#"repeated key "hooks.session.failed" at provost.toml:3:1; it was already set in another notation"#);
     assert_snapshot!(problems("[agents.mine]\ndriver = \"json\"\n"), @r#"invalid value for "agents.mine.driver" at provost.toml:2:10; expected "command" or "jsonl", found "json"; did you mean "jsonl"?"#);
     assert_snapshot!(problems("[agents.mine]\ncommand = []\n"), @r#"invalid value for "agents.mine.command" at provost.toml:2:11; it names no program"#);
     assert_snapshot!(problems("[agents.\"a b\"]\ncommand = [\"x\"]\n"), @r#"bad name "agents.a b" at provost.toml:1:9; an agent's name has 1 to 64 letters, digits, "-" or "_", and no "-" first"#);
     assert_snapshot!(problems("[agents.a]\ncommand = [\"x\"]\nenv = { \"A=B\" = \"x\", PROVOST_TOKEN = \"y\" }\n"), @r#"
-    bad name "agents.a.env.A=B" at provost.toml:3:9; "A=B" is no name of a variable: letters, digits and "_", no digit first
+    bad name "agents.a.env.A=B" at provost.toml:3:9; "A=B" is not a variable name: use letters, digits and "_", no digit first
     bad name "agents.a.env.PROVOST_TOKEN" at provost.toml:3:22; variables that begin with PROVOST_ are set by Provost itself
     "#);
     assert_snapshot!(problems("[agents]\nmine = \"x\"\n"), @r#"wrong type for "agents.mine" at provost.toml:2:8; expected a table, found a string"#);

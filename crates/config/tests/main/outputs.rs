@@ -65,7 +65,7 @@ fn values_are_described_with_their_limits() {
           ]
         }
       ],
-      "description": "How long one attempt may take; unset or off means as long as it needs."
+      "description": "Time limit of one attempt; unset or off means none."
     }
     "#);
     assert_json_snapshot!(at(&schema(), "agents.*.command"), @r#"
@@ -124,8 +124,8 @@ fn a_section_of_the_reference_reads_well() {
 
     | key | takes | default | variable | meaning |
     |---|---|---|---|---|
-    | `worktree.enabled` | boolean | unset | `PROVOST_WORKTREE_ENABLED` | Whether each session gets a worktree and a branch of its own; unset leaves it to the command. |
-    | `worktree.branch_prefix` | branch prefix | `"provost"` | `PROVOST_WORKTREE_BRANCH_PREFIX` | What the names of branches begin with, before a slash. |
+    | `worktree.enabled` | boolean | unset | `PROVOST_WORKTREE_ENABLED` | Whether each session gets its own worktree and branch; unset leaves it to the command. |
+    | `worktree.branch_prefix` | branch prefix | `"provost"` | `PROVOST_WORKTREE_BRANCH_PREFIX` | The prefix of branch names, before a slash. |
     | `worktree.copy` | list of relative paths or globs | `[]` |  | Ignored files that are copied into a new worktree. |
     | `worktree.setup` | command or off | unset | `PROVOST_WORKTREE_SETUP` | A command that prepares a new worktree. |
     "#);

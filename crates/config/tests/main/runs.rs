@@ -56,13 +56,13 @@ fn prices_and_prompts_are_read_strictly() {
     };
     assert_eq!(millionths(&resolved.prices.input), Some(1_250_000));
     assert_eq!(millionths(&resolved.prices.output), Some(10_000_000));
-    assert_snapshot!(problems("prices.input = -1"), @r#"invalid value for "prices.input" at provost.toml:1:16; "-1" is no price: expected a number that is not negative, with at most six digits behind the point"#);
+    assert_snapshot!(problems("prices.input = -1"), @r#"invalid value for "prices.input" at provost.toml:1:16; "-1" is not a price: expected a non-negative number with at most six decimal places"#);
     assert_snapshot!(problems("prompts.work = \"{{task}} {{taks}}\""), @r#"invalid value for "prompts.work" at provost.toml:1:16; unknown placeholder "taks", expected "task", "goal", "base", "ended", "files", "remarks", "plan", "faults" or "failed""#);
 }
 
 #[test]
 fn a_preset_that_is_none_is_told_with_those_that_are() {
-    assert_snapshot!(layers().preset("qick").problems(), @r#"invalid value for "presets.qick" in --preset; there is no such preset, expected "quick" or "careful""#);
+    assert_snapshot!(layers().preset("qick").problems(), @r#"invalid value for "presets.qick" in --preset; no such preset, expected "quick" or "careful""#);
     assert_snapshot!(problems("[presets.mine]\nverify.check = []"), @r#"unknown key "presets.mine.verify.check" at provost.toml:2:8; did you mean "presets.mine.verify.checks"?"#);
     assert_snapshot!(problems("[presets.\"-x\"]\nrun.triage = true"), @r#"bad name "presets.-x" at provost.toml:1:10; a preset's name has 1 to 64 letters, digits, "-" or "_", and no "-" first"#);
 }

@@ -1,4 +1,4 @@
-//! Short ways to write layers down.
+//! Helpers to write layers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) fn layers() -> Layers {
     Layers::default()
 }
 
-/// The problems of a project's file, one per line.
+/// Returns the problems of a project's file, one per line.
 pub(crate) fn problems(project: &str) -> String {
     layers().project(project).problems()
 }
@@ -29,7 +29,7 @@ impl Layers {
         self
     }
 
-    /// A project's file that the user has not agreed to.
+    /// Sets a project's file that the user has not trusted.
     pub(crate) fn untrusted_project(self, text: &str) -> Self {
         let mut layers = self.project(text);
         layers.0.project_is_trusted = false;

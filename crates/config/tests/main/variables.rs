@@ -1,4 +1,4 @@
-//! Variables of the environment as a layer.
+//! Environment variables as a layer.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -155,6 +155,6 @@ fn a_wrong_variable_is_named() {
     ]);
     assert_snapshot!(wrong.problems(), @r#"
     invalid value for "session.no_change_ok" in PROVOST_SESSION_NO_CHANGE_OK; expected true or false, found "yes"
-    invalid value for "session.settle" in PROVOST_SESSION_SETTLE; "soon" is no duration: expected digits before "soon"
+    invalid value for "session.settle" in PROVOST_SESSION_SETTLE; "soon" is not a duration: expected digits before "soon"
     "#);
 }

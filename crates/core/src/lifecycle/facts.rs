@@ -1,10 +1,10 @@
-//! The coarse values that the table is written in.
+//! The inputs of the lifecycle table.
 
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::{CheckEnd, Passed, Refuted};
 
-/// What the agent said of its work, last.
+/// The agent's latest claim about its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimKind {
@@ -35,7 +35,7 @@ impl ClaimKind {
     }
 }
 
-/// What the kernel saw of the agent's own process.
+/// The kernel's view of the agent's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Process {
@@ -59,7 +59,7 @@ impl Process {
     }
 }
 
-/// What the agent's stream shows.
+/// The activity visible on the agent's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -83,7 +83,7 @@ impl Activity {
     }
 }
 
-/// What the checks found for the current tree. `Passed` carries the proof.
+/// The checks' result for the current tree. `Passed` carries the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verification {
     None,
@@ -92,7 +92,7 @@ pub enum Verification {
 }
 
 impl Verification {
-    /// Whether a check could not be run, so that nothing is known about the work.
+    /// Whether a check could not be run, so that the work is neither proved nor refuted.
     pub fn could_not_run(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The lifecycle contract: six facts, an overlay and a table give the state.
+//! The lifecycle contract: facts, an overlay and a table determine the state.
 
 mod facts;
 mod overlay;

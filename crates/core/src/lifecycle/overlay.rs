@@ -1,10 +1,10 @@
-//! The overlay: what people and Provost decided stands above what the table finds.
+//! The overlay: decisions of users and of Provost, which take precedence over the table.
 
 use serde::{Deserialize, Serialize};
 
 use super::state::{Cause, Flag, Judgement, Rule, State};
 
-/// Why Provost itself ended an attempt.
+/// The reason Provost itself ended an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopCause {
@@ -23,7 +23,7 @@ impl StopCause {
     }
 }
 
-/// What stands above the table, strongest first.
+/// A decision or condition that overrides the table, strongest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overlay {
     Resolved(State, Option<Cause>),
@@ -33,16 +33,16 @@ pub enum Overlay {
     BlockingRequest,
     /// The agent exited at a usage limit, and is resumed when the limit has passed.
     Limited,
-    /// A check is owed or running for what would be an end: nothing is final before it.
+    /// A check is pending or running for an outcome. The outcome is not final before it finishes.
     Verifying,
     /// The tree kept changing while it was verified.
     MovingTree,
-    /// The user stopped its process, or its team ended. That says nothing about work that was claimed.
+    /// The user stopped its process, or its team ended. That does not affect work already claimed.
     Ended,
     None,
 }
 
-/// Applies the overlay to what the table found.
+/// Applies the overlay to the table's judgement.
 pub fn judge(overlay: &Overlay, found: Judgement) -> Judgement {
     match overlay {
         Overlay::Resolved(state, cause) => {
@@ -70,7 +70,7 @@ pub fn judge(overlay: &Overlay, found: Judgement) -> Judgement {
     }
 }
 
-/// Whether the process ended cleanly and had claimed no end.
+/// Whether the process ended cleanly without claiming an outcome.
 fn is_unclaimed_end(found: &Judgement) -> bool {
     matches!(found.rule, Rule::X12 | Rule::X13 | Rule::X14)
 }

@@ -1,10 +1,10 @@
-//! States, causes, flags and rules: the words in which a judgement is given.
+//! States, causes, flags and rules: the vocabulary of a judgement.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Defines an enum whose variants have one word each, the same in code, JSON and documents.
+/// Defines an enum with one name per variant, the same in code, JSON and documents.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -45,7 +45,7 @@ words!(
 );
 
 impl State {
-    /// Says whether nothing more is expected of the attempt.
+    /// Whether the state is an outcome, so that the attempt is over.
     pub fn is_terminal(self) -> bool {
         match self {
             State::Working
@@ -70,7 +70,7 @@ impl State {
 }
 
 words!(
-    /// Why an attempt failed.
+    /// The reason an attempt failed.
     Cause {
         SelfReported = "self_reported",
         AgentError = "agent_error",
@@ -84,7 +84,7 @@ words!(
 );
 
 words!(
-    /// What else is true and worth showing beside the state.
+    /// A fact worth showing beside the state.
     Flag {
         LivenessUnknown = "liveness_unknown",
         SettleFirst = "settle_first",
@@ -149,7 +149,7 @@ words!(
     }
 );
 
-/// What is true about an attempt, and by which rule.
+/// The state of an attempt, and the rule that decided it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     pub state: State,

@@ -1,13 +1,13 @@
 //! The table: claim × process × activity × verification → state, cause, flags, rule.
 //!
-//! All 240 cells are compared with the golden contract by a test; nothing here reads that file.
+//! A test compares all 240 cells with the golden contract; nothing here reads that file.
 
 use super::{
     facts::{Activity, ClaimKind, Process, Verification},
     state::{Cause, Flag, Judgement, Rule, State},
 };
 
-/// Judges the facts of an attempt that no one has decided about.
+/// Judges an attempt by its facts, without the overlay.
 pub fn table(
     claim: ClaimKind,
     process: Process,
@@ -33,7 +33,7 @@ pub fn table(
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// With code 0, by our own signal, or with a code that nobody saw.
+    /// With code 0, by Provost's own signal, or with an unobserved code.
     Cleanly,
     Crashed,
 }

@@ -1,4 +1,4 @@
-//! Edits of a plan, each of which has to leave a valid one.
+//! Edits of a plan. Each one must leave a valid plan.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,18 +9,18 @@ use super::{
     task::{PlanTask, TaskId},
 };
 
-/// How many edits may be made at once; who wants more wants another plan.
+/// Maximum number of edits at once. Beyond that, a new plan is needed.
 pub const MAX_EDITS: usize = 500;
 
 /// One change of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PlanEdit {
-    /// Puts a task behind all others that are there.
+    /// Appends a task after all others.
     Add { task: PlanTask },
-    /// Takes out a task that no other is after.
+    /// Removes a task that no other depends on.
     Remove { id: TaskId },
-    /// Gives a task other texts; what is not named stays.
+    /// Changes the texts of a task. Fields that are not named stay.
     Change {
         id: TaskId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,27 +34,27 @@ pub enum PlanEdit {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<Vec<String>>,
     },
-    /// Lets a task wait for another one.
+    /// Makes a task depend on another one.
     Depend { id: TaskId, on: TaskId },
-    /// Lets a task wait for another one no longer.
+    /// Removes a dependency of a task.
     Release { id: TaskId, on: TaskId },
 }
 
-/// Which edit cannot be made, and why.
+/// The edit that cannot be applied, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("edit number {no} cannot be made: {why}")]
+#[error("edit number {no} cannot be applied: {why}")]
 pub struct EditFault {
     /// Its number, from 1.
     pub no: usize,
     pub why: Refusal,
 }
 
-/// Why an edit cannot be made.
+/// Why an edit cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("there is no task \"{id}\": expected the id of a task in the plan")]
     Unknown { id: TaskId },
-    #[error("there is a task \"{id}\" already: expected an id of its own")]
+    #[error("task \"{id}\" exists already: expected a unique id")]
     Exists { id: TaskId },
     #[error("task \"{by}\" is after \"{id}\": release it first")]
     Needed { id: TaskId, by: TaskId },
@@ -64,7 +64,7 @@ pub enum Refusal {
     AlreadyAfter { id: TaskId, on: TaskId },
     #[error("task \"{id}\" is not after \"{on}\": expected one of those that it is after")]
     NotAfter { id: TaskId, on: TaskId },
-    #[error("it changes nothing of task \"{id}\": name what is to be different")]
+    #[error("it changes nothing of task \"{id}\": name at least one field to change")]
     ChangesNothing { id: TaskId },
     #[error("these are {count} edits: expected at most {MAX_EDITS} at once")]
     TooMany { count: usize },
@@ -73,7 +73,7 @@ pub enum Refusal {
 }
 
 impl Plan {
-    /// Gives the plan with all of these edits made one after the other, or says which of them cannot be made.
+    /// Applies these edits one after the other, or returns the first that cannot be applied.
     pub fn edited(&self, edits: &[PlanEdit]) -> Result<Plan, EditFault> {
         if edits.len() > MAX_EDITS {
             let why = Refusal::TooMany { count: edits.len() };
@@ -83,7 +83,7 @@ impl Plan {
         for (at, edit) in edits.iter().enumerate() {
             apply(&mut tasks, edit).map_err(|why| EditFault { no: at + 1, why })?;
         }
-        // Every edit left a valid plan, so this is one too; it is looked at all the same.
+        // Every edit left a valid plan, so this one is valid too. It is validated anyway.
         let no = edits.len();
         Plan::new(tasks).map_err(|faults| EditFault { no, why: Refusal::Faults(faults) })
     }
@@ -110,16 +110,13 @@ fn add(tasks: &mut Vec<PlanTask>, task: &PlanTask) -> Result<(), Refusal> {
     task.text_faults(&mut faults);
     tasks.push(task.clone());
     faults.extend(order::link_faults(tasks));
-    // Nobody is after a task that was not there, so it can only wait for itself.
+    // No task depends on a new one, so the only possible cycle is a dependency on itself.
     faults.extend(order::sorted(tasks).err().unwrap_or_default());
     sound(faults)
 }
 
 fn sound(faults: Vec<Fault>) -> Result<(), Refusal> {
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(Refusal::Faults(faults)),
-    }
+    if faults.is_empty() { Ok(()) } else { Err(Refusal::Faults(faults)) }
 }
 
 fn remove(tasks: &mut Vec<PlanTask>, id: &TaskId) -> Result<(), Refusal> {

@@ -1,27 +1,27 @@
-//! What can be wrong with a plan, in words that an agent can mend it by and a person understands.
+//! The faults of a plan, described so that an agent can fix them and a user understands them.
 
 use std::fmt;
 
 use super::task::{BadTaskId, MAX_ENTRIES, TaskId};
 
-/// How many faults are told at once; who wrote more than that is not helped by a longer list.
+/// Maximum number of faults in one report. A longer list would not help.
 pub const MAX_TOLD: usize = 40;
 
-/// How much of a text that is at fault is repeated.
+/// Maximum number of characters quoted of a faulty text.
 const MAX_REPEATED: usize = 60;
 
-/// How many tasks of a cycle are named before those between are left out.
+/// Number of tasks named in a cycle before its middle is left out.
 const MAX_PATH: usize = 12;
 
-/// Where a fault is.
+/// The location of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Plan,
     Review,
     Task(TaskId),
-    /// A task that has no id that could name it: its number, from 1.
+    /// A task without a usable id: its number, from 1.
     Numbered(usize),
-    /// A task that has neither.
+    /// A task with neither.
     Unnamed,
     /// An edit of a review: its number, from 1.
     Edit(usize),
@@ -40,7 +40,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong with a plan, or with a review of one.
+/// A fault of a plan, or of a review of one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("the plan has no tasks: expected at least one")]
@@ -55,7 +55,7 @@ pub enum Fault {
     UnknownDependency { task: TaskId, on: TaskId },
     #[error("task \"{task}\" names \"{on}\" more than once in \"after\": expected once")]
     RepeatedDependency { task: TaskId, on: TaskId },
-    /// The first task is named again at the end; each is after the next.
+    /// Each task depends on the next. The first one is repeated at the end.
     #[error("these tasks wait for each other, each for the next: {}: expected no cycle", Path(.path))]
     Cycle { path: Vec<TaskId> },
     #[error("{place} has a field {field:?} that is not in the form: expected only {expected}")]
@@ -88,7 +88,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Says where it is; of a cycle, where it begins.
+    /// Returns the location of the fault; of a cycle, that of its first task.
     pub fn place(&self) -> Place {
         match self {
             Fault::Empty | Fault::TooMany { .. } => Place::Plan,
@@ -121,19 +121,17 @@ impl fmt::Display for Path<'_> {
         let left_out = if self.0.len() > MAX_PATH { half..self.0.len() - half } else { 0..0 };
         for (at, id) in self.0.iter().enumerate() {
             let arrow = if at == 0 { "" } else { " -> " };
-            match left_out.contains(&at) {
-                false => write!(f, "{arrow}{id}")?,
-                true if at == left_out.start => {
-                    write!(f, "{arrow}({} more)", left_out.len())?;
-                }
-                true => {}
+            if !left_out.contains(&at) {
+                write!(f, "{arrow}{id}")?;
+            } else if at == left_out.start {
+                write!(f, "{arrow}({} more)", left_out.len())?;
             }
         }
         Ok(())
     }
 }
 
-/// Gives the beginning of a text from outside, enough to find it by.
+/// Returns the beginning of an untrusted text, enough to find it.
 pub(super) fn clipped(text: &str) -> String {
     match text.char_indices().nth(MAX_REPEATED) {
         None => text.to_owned(),
@@ -141,7 +139,7 @@ pub(super) fn clipped(text: &str) -> String {
     }
 }
 
-/// Tells faults, each on a line of its own.
+/// Formats faults, one per line.
 pub fn told(faults: &[Fault]) -> String {
     let mut lines: Vec<String> =
         faults.iter().take(MAX_TOLD).map(|fault| format!("- {fault}")).collect();

@@ -1,4 +1,4 @@
-//! The plan: a graph of tasks that is known to be one.
+//! The plan: a validated graph of tasks.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,26 +11,27 @@ use super::{
     task::{PlanTask, TaskId},
 };
 
-/// The most tasks that any plan may have.
+/// Maximum number of tasks of any plan.
 pub const MAX_TASKS: usize = 10_000;
 
-/// The most tasks that an agent may plan: each is a session that costs tokens.
+/// Maximum number of tasks that an agent may plan, because each is a session that costs tokens.
 pub const MAX_PLANNED: usize = 200;
 
-/// The graph of a run's tasks. It has at least one task, all that is named is there, and no task waits for itself.
+/// The graph of a run's tasks. It has at least one task, all dependencies exist, and it has no
+/// cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct Plan {
-    /// Shared, for a run with its plan is copied for every decision about it.
+    /// Shared, because a run with its plan is copied for every decision about it.
     tasks: Arc<Vec<PlanTask>>,
-    /// Where each task stands.
+    /// The position of each task.
     #[serde(skip)]
     places: Arc<BTreeMap<TaskId, usize>>,
 }
 
-/// The reason a stored value is no plan.
+/// Why a stored value is not a valid plan.
 #[derive(Debug, thiserror::Error)]
-#[error("it is no valid plan:\n{}", told(.0))]
+#[error("invalid plan:\n{}", told(.0))]
 pub struct NoPlan(Vec<Fault>);
 
 impl TryFrom<Value> for Plan {
@@ -42,7 +43,7 @@ impl TryFrom<Value> for Plan {
 }
 
 impl Plan {
-    /// Makes a plan of tasks, or tells everything that is wrong with them.
+    /// Builds a plan from tasks, or returns all faults.
     pub fn new(tasks: Vec<PlanTask>) -> Result<Plan, Vec<Fault>> {
         let mut faults = Vec::new();
         count(tasks.len(), MAX_TASKS, &mut faults);
@@ -50,28 +51,29 @@ impl Plan {
         Plan::of(tasks, faults)
     }
 
-    /// Reads what an agent or a file says, `{"tasks": [...]}`.
+    /// Parses a plan from an agent or a file, `{"tasks": [...]}`.
     pub fn parse(value: &Value) -> Result<Plan, Vec<Fault>> {
         Plan::parse_within(value, MAX_TASKS)
     }
 
-    /// Reads what an agent says, who may plan no more than so many tasks.
+    /// Parses a plan with at most `most` tasks.
     pub fn parse_within(value: &Value, most: usize) -> Result<Plan, Vec<Fault>> {
         let mut faults = Vec::new();
         let tasks = read::tasks(value, most.min(MAX_TASKS), &mut faults);
         Plan::of(tasks, faults)
     }
 
-    /// Refuses a plan that has grown beyond so many tasks.
+    /// Refuses a plan with more than `most` tasks.
     pub fn within(self, most: usize) -> Result<Plan, Fault> {
-        match self.tasks.len() <= most {
-            true => Ok(self),
-            false => Err(Fault::TooMany { count: self.tasks.len(), most }),
+        if self.tasks.len() <= most {
+            Ok(self)
+        } else {
+            Err(Fault::TooMany { count: self.tasks.len(), most })
         }
     }
 
-    /// Gives the tasks in a stable order: each stands behind all that it is after, and those that could stand
-    /// anywhere stand as they were given.
+    /// Returns the tasks in a stable topological order: each comes after its dependencies, and
+    /// otherwise in the order given.
     pub fn tasks(&self) -> &[PlanTask] {
         &self.tasks
     }
@@ -80,7 +82,7 @@ impl Plan {
         self.tasks.get(*self.places.get(id)?)
     }
 
-    /// Looks at how the tasks hang together, besides the faults that are known already.
+    /// Validates how the tasks depend on each other, in addition to the known faults.
     fn of(tasks: Vec<PlanTask>, mut faults: Vec<Fault>) -> Result<Plan, Vec<Fault>> {
         faults.extend(order::link_faults(&tasks));
         match order::sorted(&tasks) {
@@ -101,7 +103,7 @@ impl Plan {
     }
 }
 
-/// Looks at how many tasks there are. None is no plan: nothing to do is not all done.
+/// Checks the number of tasks. An empty plan is invalid: nothing to do is not the same as all done.
 pub(super) fn count(count: usize, most: usize, faults: &mut Vec<Fault>) {
     match count {
         0 => faults.push(Fault::Empty),

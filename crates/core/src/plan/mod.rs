@@ -1,7 +1,7 @@
-//! The plan of a run: the graph of its tasks, written by an agent or a person and read strictly.
+//! The plan of a run: the graph of its tasks, written by an agent or a user and parsed strictly.
 //!
-//! Only valid plans exist: [`Plan`] has no constructor that does not look. A plan says what is to be done and
-//! in which order; how far a task is, is known from its run alone, so nothing in a plan can say it.
+//! Only valid plans exist: every constructor of [`Plan`] validates. A plan says what to do and in
+//! which order. The progress of a task is known only from its run, so that no plan can claim it.
 
 mod edit;
 mod fault;

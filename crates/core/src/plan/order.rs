@@ -1,7 +1,8 @@
-//! How tasks hang together: their order, their cycles, and which go on with another's conversation.
+//! Dependencies between tasks: their order, their cycles, and which tasks continue another's
+//! conversation.
 //!
-//! Everything here is done in time that grows with tasks and dependencies, and without recursion: a chain of
-//! ten thousand tasks is a plan like any other.
+//! Everything here takes time linear in tasks and dependencies, and uses no recursion, because a
+//! chain of ten thousand tasks is a valid plan.
 
 use std::{
     cmp::Reverse,
@@ -14,8 +15,8 @@ use super::{
     task::{PlanTask, TaskId},
 };
 
-/// Gives for each task the one task whose conversation it goes on with, if any: the only one that it is after,
-/// and of those that are only after that one, it is the first.
+/// Returns for each task the task whose conversation it continues, if any. That is its only
+/// dependency, and it is the first of the tasks that depend only on that one.
 pub fn chained(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
     let mut taken = BTreeSet::new();
     let chain = plan.tasks().iter().filter_map(|task| match task.after.as_slice() {
@@ -25,7 +26,7 @@ pub fn chained(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
     chain.collect()
 }
 
-/// Tells ids that are given twice, and dependencies that lead nowhere or are named twice.
+/// Returns duplicate ids, and dependencies that are unknown or repeated.
 pub(super) fn link_faults(tasks: &[PlanTask]) -> Vec<Fault> {
     let mut counts: BTreeMap<&TaskId, usize> = BTreeMap::new();
     for task in tasks {
@@ -48,8 +49,8 @@ pub(super) fn link_faults(tasks: &[PlanTask]) -> Vec<Fault> {
     faults
 }
 
-/// Gives the places of the tasks in their order, or the cycles that keep them from having one.
-/// What is named twice or leads nowhere is told by [`link_faults`] and left out here.
+/// Returns the positions of the tasks in topological order, or the cycles that prevent one.
+/// Repeated and unknown dependencies are reported by [`link_faults`] and skipped here.
 pub(super) fn sorted(tasks: &[PlanTask]) -> Result<Vec<usize>, Vec<Fault>> {
     let links = Links::of(tasks);
     let mut waits: Vec<usize> = links.before.iter().map(Vec::len).collect();
@@ -65,13 +66,10 @@ pub(super) fn sorted(tasks: &[PlanTask]) -> Result<Vec<usize>, Vec<Fault>> {
             }
         }
     }
-    match order.len() == tasks.len() {
-        true => Ok(order),
-        false => Err(cycles(tasks, &links, &waits)),
-    }
+    if order.len() == tasks.len() { Ok(order) } else { Err(cycles(tasks, &links, &waits)) }
 }
 
-/// The dependencies by the places of tasks, in both directions.
+/// The dependencies by position, in both directions.
 struct Links {
     before: Vec<Vec<usize>>,
     behind: Vec<Vec<usize>>,
@@ -93,8 +91,8 @@ impl Links {
     }
 }
 
-/// Tells cycles among the tasks that still wait. Each of them waits for another one that does, so
-/// whoever goes from task to task comes to a cycle, or to where somebody went before.
+/// Returns the cycles among the tasks that still wait. Each of them waits for another such task, so
+/// that a walk ends in a cycle or at a task visited before.
 fn cycles(tasks: &[PlanTask], links: &Links, waits: &[usize]) -> Vec<Fault> {
     let mut walks = vec![0; tasks.len()];
     let mut found = Vec::new();
@@ -106,7 +104,7 @@ fn cycles(tasks: &[PlanTask], links: &Links, waits: &[usize]) -> Vec<Fault> {
             walks[at] = walk;
             path.push(at);
             let next = links.before[at].iter().find(|on| waits[**on] > 0);
-            at = *next.expect("who waits does so for someone who waits");
+            at = *next.expect("a waiting task waits for another waiting task");
         }
         if walks[at] == walk {
             let round = path.into_iter().skip_while(|place| *place != at).chain([at]);

@@ -1,4 +1,5 @@
-//! Reads what agents and files say, strictly: what is not in the form is a fault, and all faults are told at once.
+//! Parses plans from agents and files strictly: unknown fields are faults, and all faults are
+//! returned at once.
 
 use serde_json::{Map, Value};
 
@@ -11,8 +12,8 @@ use super::{
 const PLAN_FIELDS: &str = "tasks";
 const TASK_FIELDS: &str = "id, title, instruction, after, criteria, checks and scope";
 
-/// Reads the tasks of a plan. Those whose id can be read are given even if something else is wrong with
-/// them, so that nothing is said to be missing that is only at fault.
+/// Parses the tasks of a plan. A task with a readable id is returned even if it has other faults,
+/// so that it is not reported as missing.
 pub(super) fn tasks(value: &Value, most: usize, faults: &mut Vec<Fault>) -> Vec<PlanTask> {
     let Some(fields) = object(value, &Place::Plan, faults) else { return Vec::new() };
     only(fields, &["tasks"], PLAN_FIELDS, &Place::Plan, faults);
@@ -37,7 +38,7 @@ pub(super) fn tasks(value: &Value, most: usize, faults: &mut Vec<Fault>) -> Vec<
     }
 }
 
-/// Reads a task. Its id is a better name of it than the place where it was found.
+/// Parses a task. Its id names it better than its position does.
 pub(super) fn read_task(
     unnamed: Place,
     value: &Value,
@@ -54,7 +55,7 @@ pub(super) fn read_task(
     let after = after.into_iter().filter_map(|on| named(on, "after", &place, faults)).collect();
     let mut entries = |field| entries(fields, field, &place, faults);
     let (criteria, checks, scope) = (entries("criteria"), entries("checks"), entries("scope"));
-    // Absent texts are told already, so only those that are there are looked at.
+    // Missing texts are reported already, so only present ones are checked.
     if fields.get("title").is_some_and(Value::is_string) {
         task::title(&place, title, faults);
     }
@@ -65,7 +66,7 @@ pub(super) fn read_task(
     Some(PlanTask { id: id?, title, instruction, after, criteria, checks, scope })
 }
 
-/// Takes an object for its fields.
+/// Returns the fields of an object.
 pub(super) fn object<'a>(
     value: &'a Value,
     place: &Place,
@@ -78,7 +79,7 @@ pub(super) fn object<'a>(
     fields
 }
 
-/// Refuses every field that is not in the form: nobody sets a state by the way.
+/// Refuses unknown fields, so that a plan cannot set any state.
 pub(super) fn only(
     fields: &Map<String, Value>,
     known: &[&str],
@@ -94,7 +95,7 @@ pub(super) fn only(
     }));
 }
 
-/// Takes a text that has to be there.
+/// Returns a required text.
 pub(super) fn text<'a>(
     fields: &'a Map<String, Value>,
     field: &'static str,
@@ -139,7 +140,7 @@ fn entries(
     texts.into_iter().map(str::to_owned).collect()
 }
 
-/// Takes a list of texts; one that is not there is empty.
+/// Returns a list of texts; empty if it is missing.
 fn list<'a>(
     fields: &'a Map<String, Value>,
     field: &'static str,
@@ -164,7 +165,7 @@ fn list<'a>(
     }
 }
 
-/// Says what a value is.
+/// Returns the name of a value's type.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

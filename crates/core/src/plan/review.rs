@@ -1,4 +1,4 @@
-//! What a reviewer of a plan says.
+//! The review of a plan.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,30 +9,30 @@ use super::{
     read,
 };
 
-/// The longest reason, in characters.
+/// Longest reason, in characters.
 pub const MAX_REASON: usize = 16 << 10;
 
-/// How much is told of what is wrong with one edit, in characters.
+/// Maximum number of characters quoted about one invalid edit.
 const MAX_WHY: usize = 500;
 
-/// What a reviewer of a plan says.
+/// The review of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanReview {
     pub verdict: PlanVerdict,
-    /// Why; a rejection has one.
+    /// The reason. Required for a rejection.
     pub reason: String,
-    /// What the plan needs to be accepted. A rejected plan is not edited.
+    /// The edits that the plan needs. A rejected plan is not edited.
     pub edits: Vec<PlanEdit>,
 }
 
-/// Whether a plan is worked on.
+/// Whether a plan is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanVerdict {
-    /// It is, with the edits.
+    /// It is accepted, with the edits.
     Accept,
-    /// It is not, and its run fails.
+    /// It is rejected, and its run fails.
     Reject,
 }
 
@@ -48,11 +48,14 @@ impl PlanVerdict {
 }
 
 impl PlanReview {
-    /// Reads what a reviewer says, or tells everything that is wrong with it.
+    /// Parses a review, or returns all faults.
     pub fn parse(value: &Value) -> Result<PlanReview, Vec<Fault>> {
         let mut faults = Vec::new();
         let review = read_review(value, &mut faults);
-        review.filter(|_| faults.is_empty()).ok_or(faults)
+        match review {
+            Some(review) if faults.is_empty() => Ok(review),
+            Some(_) | None => Err(faults),
+        }
     }
 }
 
@@ -112,7 +115,7 @@ fn read_edits(fields: &Map<String, Value>, faults: &mut Vec<Fault>) -> Vec<PlanE
 }
 
 fn read_edit(no: usize, value: &Value, faults: &mut Vec<Fault>) -> Option<PlanEdit> {
-    // A list would do for an edit otherwise.
+    // Otherwise a JSON list would be accepted as an edit.
     read::object(value, &Place::Edit(no), faults)?;
     match PlanEdit::deserialize(value) {
         Ok(edit) => Some(edit),

@@ -1,4 +1,4 @@
-//! The forms that agents are asked to plan and to review in, as JSON Schema.
+//! The JSON Schemas of plans and plan reviews, for agents.
 
 use serde_json::{Value, json};
 
@@ -8,14 +8,14 @@ use super::{
 };
 
 impl Plan {
-    /// The form that a plan has.
+    /// Returns the schema of a plan.
     pub fn schema() -> Value {
         object(&[("tasks", list(&task()))])
     }
 }
 
 impl PlanReview {
-    /// The form that a review of a plan has.
+    /// Returns the schema of a plan review.
     pub fn schema() -> Value {
         let verdicts = PlanVerdict::ALL.map(PlanVerdict::word);
         object(&[
@@ -30,7 +30,7 @@ fn task() -> Value {
     object(&[
         ("id", told(text(), "1 to 40 of a-z, 0-9 and -, unique in the plan")),
         ("title", told(text(), "one line")),
-        ("instruction", told(text(), "all that the agent of this task has to know")),
+        ("instruction", told(text(), "everything that the agent of this task needs to know")),
         ("after", told(list(&text()), "ids of the tasks whose work this one builds on")),
         ("criteria", told(list(&text()), "what must hold at its end")),
         ("checks", told(list(&text()), "shell commands that must succeed on its work")),
@@ -78,7 +78,8 @@ fn list(items: &Value) -> Value {
     json!({"type": "array", "items": items})
 }
 
-/// Every property is required: models that are held to a schema take no other.
+/// Returns an object schema. Every property is required, because structured output accepts nothing
+/// else.
 fn object(properties: &[(&str, Value)]) -> Value {
     let required: Vec<&str> = properties.iter().map(|(name, _)| *name).collect();
     let properties: serde_json::Map<String, Value> =

@@ -1,4 +1,4 @@
-//! A task of a plan, and what its texts may be.
+//! A task of a plan, and the limits of its texts.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -10,31 +10,31 @@ use super::{
     read,
 };
 
-/// The longest id: it becomes part of the names of branches.
+/// Longest id. It becomes part of branch names.
 pub const MAX_ID: usize = 40;
 
-/// The longest title, in characters: it is one line, in lists and in the messages of commits.
+/// Longest title, in characters. It is one line, in lists and in commit messages.
 pub const MAX_TITLE: usize = 200;
 
-/// The longest instruction, in characters: every session of the task is told all of it.
+/// Longest instruction, in characters. Every session of the task receives all of it.
 pub const MAX_INSTRUCTION: usize = 32 << 10;
 
-/// How many criteria, checks or scopes a task may have.
+/// Maximum number of criteria, checks or scopes of a task.
 pub const MAX_ENTRIES: usize = 100;
 
-/// The longest criterion, check or scope, in characters.
+/// Longest criterion, check or scope, in characters.
 pub const MAX_ENTRY: usize = 4 << 10;
 
-/// Names a task within its plan: 1 to 40 of `a-z`, `0-9` and `-`, beginning with a letter or digit. The text is shared, for
-/// ids are copied with every session and link of a run.
+/// Names a task within its plan: 1 to 40 of `a-z`, `0-9` and `-`, beginning with a letter or digit.
+/// The text is shared, because ids are copied with every session and link of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TaskId(Arc<str>);
 
-/// The reason a text is no task's id.
+/// Why a text is not a valid task id.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "{0:?} is no task's id: expected 1 to {MAX_ID} of a-z, 0-9 and \"-\", the first a letter or digit"
+    "{0:?} is not a valid task id: expected 1 to {MAX_ID} of a-z, 0-9 and \"-\", the first a letter or digit"
 )]
 pub struct BadTaskId(String);
 
@@ -62,9 +62,10 @@ impl TryFrom<String> for TaskId {
     fn try_from(text: String) -> Result<Self, BadTaskId> {
         let known = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
         let fits = (1..=MAX_ID).contains(&text.len()) && !text.starts_with('-');
-        match fits && text.bytes().all(known) {
-            true => Ok(TaskId(text.into())),
-            false => Err(BadTaskId(clipped(&text))),
+        if fits && text.bytes().all(known) {
+            Ok(TaskId(text.into()))
+        } else {
+            Err(BadTaskId(clipped(&text)))
         }
     }
 }
@@ -77,26 +78,26 @@ impl FromStr for TaskId {
     }
 }
 
-/// One node of the graph: something to be done by one agent in one worktree.
+/// One node of the graph: work for one agent in one worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct PlanTask {
     pub id: TaskId,
-    /// What it is, in one line.
+    /// Its summary, in one line.
     pub title: String,
-    /// What its agent is told to do.
+    /// The instruction for its agent.
     pub instruction: String,
-    /// The tasks whose work it builds on.
+    /// The tasks that it depends on.
     pub after: Vec<TaskId>,
-    /// What must hold at its end, in words.
+    /// The criteria for its result, as text.
     pub criteria: Vec<String>,
     /// Commands that must succeed on its work, besides those of the run.
     pub checks: Vec<String>,
-    /// Which files it will touch, as paths or patterns; a hint that binds nobody.
+    /// The files that it will touch, as paths or patterns. Only a hint.
     pub scope: Vec<String>,
 }
 
-/// The reason a value is no task.
+/// Why a value is not a valid task.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct NoTask(Vec<Fault>);
@@ -107,12 +108,15 @@ impl TryFrom<Value> for PlanTask {
     fn try_from(value: Value) -> Result<Self, NoTask> {
         let mut faults = Vec::new();
         let task = read::read_task(Place::Unnamed, &value, &mut faults);
-        task.filter(|_| faults.is_empty()).ok_or(NoTask(faults))
+        match task {
+            Some(task) if faults.is_empty() => Ok(task),
+            Some(_) | None => Err(NoTask(faults)),
+        }
     }
 }
 
 impl PlanTask {
-    /// Tells what is wrong with its texts.
+    /// Reports the faults of its texts.
     pub(super) fn text_faults(&self, faults: &mut Vec<Fault>) {
         let place = Place::Task(self.id.clone());
         title(&place, &self.title, faults);
@@ -147,13 +151,13 @@ pub(super) fn count(place: &Place, field: &'static str, count: usize, faults: &m
     }
 }
 
-/// Looks at what holds for every text. No command line and no file's name can have a NUL in it.
+/// Checks every text. Command lines and file names cannot contain a NUL.
 fn sized(place: &Place, field: &'static str, text: &str, most: usize, faults: &mut Vec<Fault>) {
     let place = || place.clone();
     if text.trim().is_empty() {
         faults.push(Fault::EmptyText { place: place(), field });
     }
-    // A text has no more characters than bytes, so most need not be counted.
+    // A text has no more characters than bytes, so that most need not be counted.
     let length = if text.len() > most { text.chars().count() } else { 0 };
     if length > most {
         faults.push(Fault::TooLong { place: place(), field, length, most });

@@ -1,4 +1,4 @@
-//! What follows by itself, from the run and from its sessions as they stand. Level-triggered.
+//! Automatic steps that follow from a run and the current state of its sessions. Level-triggered.
 
 use super::{
     event::*,
@@ -19,41 +19,41 @@ use crate::{
     verdict::{EmptyDiff, Snapshot},
 };
 
-/// One thing that follows.
+/// One automatic step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Event(Event),
-    /// The event together with what it does to a session, or not at all.
+    /// An event together with its effect on a session, applied both or neither.
     With(Event, Order),
-    /// Something to be said to a session; the run itself has nothing to record.
+    /// A command to a session, without an event of the run.
     Tell(SessionId, session::Command),
 }
 
-/// What is done to a session together with an event of the run.
+/// The effect on a session that accompanies an event of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     Open(SessionId, Box<Spec>),
     Tell(SessionId, Box<session::Command>),
 }
 
-/// What a run looks at besides itself.
+/// The read context of `advance`, besides the run itself.
 #[derive(Clone, Copy)]
 pub struct Around<'a> {
     pub now: Moment,
-    /// How many agents work for other runs.
+    /// Number of agents that work for other runs.
     pub elsewhere: usize,
-    /// Gives a session as it stands. One that cannot be looked at has not ended.
+    /// Returns the current state of a session. One that cannot be read is not treated as ended.
     pub look: &'a dyn Fn(SessionId) -> Option<&'a Session>,
 }
 
-/// What a session that ended is gone on with.
+/// The instruction that resumes an ended session.
 pub(super) struct Instruction {
     pub(super) key: String,
     pub(super) text: String,
 }
 
 impl Run {
-    /// Gives the next thing that is due without anyone asking, or none. The caller folds it and asks again.
+    /// Returns the next automatic step, or none. The caller folds it and calls again.
     pub fn advance(&self, around: &Around<'_>) -> Option<Step> {
         if self.is_sealed() {
             return None;
@@ -71,9 +71,9 @@ impl Run {
         .filter(|step| is_taken(step, session, around.now))
     }
 
-    /// Gives what is due besides what the sessions at work need.
+    /// Returns the next step besides those of the running sessions.
     fn rest(&self, around: &Around<'_>) -> Option<Step> {
-        // Nothing is begun for a run that was stopped, also while it is asked whether it had landed.
+        // A stopped run starts nothing new, even while Provost checks whether it had landed.
         match (self.leg().stopped.is_some(), self.is_live()) {
             (true, true) => None,
             (true, false) => self.seal_if_over(around.now),
@@ -84,18 +84,20 @@ impl Run {
 
     fn take_end(&self, session: &Session) -> Option<Step> {
         session.attempt().is_sealed().then(|| {
-            let end = Box::new(end_of(session, self.used_before(session)));
+            let (used, turns) = self.used_before(session);
+            let end = Box::new(end_of(session, used, turns));
             Step::Event(SessionEnded { session: session.id, end }.into())
         })
     }
 
-    /// Gives what the run counted of a session already, from attempts before this one.
+    /// Returns the part of a session's usage that the run has already counted, from earlier
+    /// attempts.
     fn used_before(&self, session: &Session) -> (session::Usage, u32) {
         let live = self.sessions.iter().find(|one| one.id == session.id);
         live.map_or_else(Default::default, |one| one.counted)
     }
 
-    /// Goes along with a session that works.
+    /// Attends a running session.
     fn go_along(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
         let taken = |step: &Step| is_taken(step, session, around.now);
         self.answer_again(session)
@@ -113,8 +115,8 @@ impl Run {
         Some(Step::Event(seen.into()))
     }
 
-    /// Gives how much a session may use in all: what is left, without what others at work use, and what was counted
-    /// of it before.
+    /// Returns a session's total allowance: the remaining budget, minus the uncounted usage of the
+    /// other sessions, plus what was counted of it before.
     fn allowance(&self, session: &Session, around: &Around<'_>) -> Budget {
         let (left, (before, turns)) = (self.remaining(), self.used_before(session));
         let (others, others_turns) = self.used_by_others(session.id, around);
@@ -124,7 +126,7 @@ impl Run {
         }
     }
 
-    /// Gives what the other sessions at work used that is not counted yet.
+    /// Returns the uncounted usage of the other running sessions.
     fn used_by_others(&self, session: SessionId, around: &Around<'_>) -> (u64, u32) {
         let others = self.live().filter(|one| one.id != session);
         others.fold((0, 0), |(tokens, turns), one| match (around.look)(one.id) {
@@ -137,35 +139,40 @@ impl Run {
         })
     }
 
-    /// A session may use what is left of the run's budget, also when that was raised meanwhile.
+    /// Raises a session's budget to what is left of the run's, in case that was raised.
     pub(super) fn give_more(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
         let Budget { tokens, turns } = self.allowance(session, around);
         let more = |now: Option<u64>, may: Option<u64>| now.zip(may).is_some_and(|(n, m)| m > n);
+        let more_tokens = more(session.budget.tokens, tokens);
+        let more_turns = more(session.budget.turns.map(u64::from), turns.map(u64::from));
         let raise = session::Command::RaiseBudget {
-            tokens: tokens.filter(|_| more(session.budget.tokens, tokens)),
-            turns: turns
-                .filter(|_| more(session.budget.turns.map(u64::from), turns.map(u64::from))),
+            tokens: if more_tokens { tokens } else { None },
+            turns: if more_turns { turns } else { None },
         };
         let nothing = session::Command::RaiseBudget { tokens: None, turns: None };
         (raise != nothing).then_some(Step::Tell(session.id, raise))
     }
 
-    /// A session that is taken up again has the budget that it was opened with, of which others may have used a part.
+    /// Stops a resumed session that exceeds the remaining budget: it keeps its original budget, of
+    /// which other sessions may have used a part.
     fn stop_overdrawn(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
         let Budget { tokens, turns } = self.allowance(session, around);
-        // One without a budget has no agent.
+        // A session without a budget has no agent.
         let budget = Budget {
-            tokens: tokens.filter(|_| session.budget.tokens.is_some()),
-            turns: turns.filter(|_| session.budget.turns.is_some()),
+            tokens: session.budget.tokens.and(tokens),
+            turns: session.budget.turns.and(turns),
         };
-        let used = session.used_up_of(budget).filter(|_| session.may_use_more())?;
+        if !session.may_use_more() {
+            return None;
+        }
+        let used = session.used_up_of(budget)?;
         if bug!(BudgetOverdrawn) {
             return None;
         }
         Some(stopped(Cause::Budget, used.detail))
     }
 
-    /// Nobody works for the run any more: what was stopped, or landed, is over.
+    /// Seals a stopped or landed run once no session works for it any more.
     fn seal_if_over(&self, now: Moment) -> Option<Step> {
         if self.is_stopped_landing() && !bug!(SealedWhileLanding) {
             return None;
@@ -186,12 +193,13 @@ impl Run {
         Some(Step::Event(RunSealed { leg: leg.no, outcome }.into()))
     }
 
-    /// Only a proof for the very tree that the run ends with makes `succeeded`.
+    /// Only a proof for the final tree of the run makes `succeeded`.
     fn proved(&self) -> Ending {
         let proof = self.proof.as_ref().zip(self.head.as_ref());
-        match proof.is_some_and(|(proof, head)| proof.is_for(head)) {
-            true => Ending::Succeeded,
-            false => Ending::Completed,
+        if proof.is_some_and(|(proof, head)| proof.is_for(head)) {
+            Ending::Succeeded
+        } else {
+            Ending::Completed
         }
     }
 
@@ -218,7 +226,7 @@ impl Run {
         }
     }
 
-    /// Begins the current stage: takes up the conversation that was ended, or opens a new one.
+    /// Begins the current stage: resumes its ended conversation, or opens a new one.
     fn begin(&self, around: &Around<'_>) -> Option<Step> {
         let review = matches!(self.stage, Stage::TaskReview | Stage::FinalReview);
         if review && self.spec.reviews.of(self.stage) == ReviewMode::Off {
@@ -233,17 +241,20 @@ impl Run {
         self.take_up(around).or_else(|| self.open_session(self.job(1)))
     }
 
-    /// Work that was ended is gone on with in the same conversation and the same worktree.
+    /// Resumes interrupted work in the same conversation and worktree.
     fn take_up(&self, around: &Around<'_>) -> Option<Step> {
+        if self.stage != Stage::Work {
+            return None;
+        }
         let before = self.sessions.last().filter(|one| one.stage == Stage::Work)?;
-        let session = (around.look)(before.id).filter(|_| self.stage == Stage::Work)?;
+        let session = (around.look)(before.id)?;
         let ended = self.legs.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
         let text = self.continuation(None, &ended.told());
         let instruction = Instruction { key: format!("leg-{}", self.leg().no), text };
         self.go_on_with(session, around, 1, instruction)
     }
 
-    /// Goes on with a session that ended, if it takes that: its place of work or its conversation may be gone.
+    /// Resumes an ended session if it accepts that. Its worktree or conversation may be gone.
     pub(super) fn go_on_with(
         &self,
         session: &Session,
@@ -272,7 +283,8 @@ impl Run {
         Some(Step::With(owed.into(), Order::Open(session, Box::new(spec))))
     }
 
-    /// Goes on with the landing: a step that needs somebody, or what the pull request says.
+    /// Continues the landing: with a step that needs a session, or with the state of the pull
+    /// request.
     fn go_to_land(&self, around: &Around<'_>, current: Option<&RunSession>) -> Option<Step> {
         if let Some(end) = current.and_then(|one| one.end.as_ref()) {
             if !end.is_good() {
@@ -283,12 +295,11 @@ impl Run {
             if let Some(reason) = &self.headless {
                 return Some(stopped(Cause::Landing, reason.clone()));
             }
-            // What was left is being committed; the answer comes.
+            // The leftover changes are being committed, so the head is still to come.
             let head = end.head.as_ref()?;
             let step = current.map_or(0, |one| one.cycle);
             if let Some(files) = self.left_in_conflict(step, head) {
-                let detail =
-                    format!("files in conflict were left as they were: {}", files.join(", "));
+                let detail = format!("conflicts were not resolved in: {}", files.join(", "));
                 return Some(stopped(Cause::Landing, detail));
             }
         }
@@ -298,22 +309,22 @@ impl Run {
             }
             Ahead::Session(no, step) => match self.used_up() {
                 Some(used) => Some(stopped(Cause::Budget, used)),
-                None => self.begin_step(around, (no, step)),
+                None => self.begin_step(around, no, step),
             },
             Ahead::Land | Ahead::Approval => None,
             Ahead::Watch => self.end_watch(),
         }
     }
 
-    /// What a pull request was told goes to whoever did the work, in the same conversation.
-    fn begin_step(&self, around: &Around<'_>, (no, step): (u32, &LandStep)) -> Option<Step> {
+    /// Sends review comments to the session that did the work, in the same conversation.
+    fn begin_step(&self, around: &Around<'_>, no: u32, step: &LandStep) -> Option<Step> {
         if !self.has_room(around) {
             return None;
         }
         let owner = match step {
             LandStep::Merge { .. } => None,
             LandStep::Answer { remarks } => {
-                // A worktree that lacks what others did, or a reviewer mended, would lose it.
+                // A worktree without the newest work of other tasks or of a reviewer would lose it.
                 let owner = self.owner().filter(|one| self.has_newest(one));
                 let owner = owner.and_then(|one| (around.look)(one.id));
                 owner.filter(|session| self.is_checked_by_all(session)).zip(Some(remarks))
@@ -327,12 +338,14 @@ impl Run {
         taken_up.or_else(|| self.open_session(self.job(no)))
     }
 
-    /// Says whether what a session leaves passes all checks of the run, also those of other tasks.
+    /// Whether the session's result is verified by all checks of the run, including those of other
+    /// tasks.
     fn is_checked_by_all(&self, session: &Session) -> bool {
         self.all_checks().iter().all(|check| session.spec.checks.contains(check))
     }
 
-    /// A pull request that was merged, or that all checks of others passed, is where the work was to go.
+    /// Ends the watch: a merged pull request, or one whose checks all passed, completes the
+    /// landing.
     fn end_watch(&self) -> Option<Step> {
         let Landing::Requested(pull) = &self.landing else { return None };
         let PullState { standing, checks, .. } = pull.seen.as_ref()?;
@@ -351,7 +364,7 @@ impl Run {
         }
     }
 
-    /// Says what the end of a stage's session means for the run.
+    /// Decides how the run continues after a session of the stage ended.
     fn conclude(&self, end: &SessionEnd, cycle: u32, around: &Around<'_>) -> Option<Step> {
         if end.cause == Some(crate::lifecycle::Cause::Budget) {
             return Some(stopped(Cause::Budget, ended(end)));
@@ -380,7 +393,7 @@ impl Run {
                 Some(Structured::Plan(_) | Structured::PlanReview(_) | Structured::Review(_))
                 | None,
                 true,
-            ) => stopped(Cause::Triage, "triage told no result".to_owned()),
+            ) => stopped(Cause::Triage, "triage returned no result".to_owned()),
             (_, false) => stopped(Cause::Triage, ended(end)),
         }
     }
@@ -405,17 +418,19 @@ impl Run {
         }
     }
 
-    /// Gives the stage that comes next. A review that is off is none.
+    /// Returns the next stage. A disabled review is skipped.
     pub(super) fn following(&self, stage: Stage) -> Stage {
         let next = after(stage);
         let review = matches!(next, Stage::TaskReview | Stage::FinalReview);
-        match review && self.spec.reviews.of(next) == ReviewMode::Off {
-            true => self.following(next),
-            false => next,
+        if review && self.spec.reviews.of(next) == ReviewMode::Off {
+            self.following(next)
+        } else {
+            next
         }
     }
 
-    /// Says whether work is done that began from a commit; none while what was left is being committed.
+    /// Whether the work since a commit is complete; none while leftover changes are being
+    /// committed.
     pub(super) fn worked(
         &self,
         end: &SessionEnd,
@@ -429,13 +444,14 @@ impl Run {
             return Some(Err(reason.to_owned()));
         }
         let empty = end.head.as_ref()?.tree == from.tree;
-        Some(match empty && self.spec.empty_diff == EmptyDiff::Refused {
-            true => Err("nothing was changed".to_owned()),
-            false => Ok(()),
+        Some(if empty && self.spec.empty_diff == EmptyDiff::Refused {
+            Err("nothing was changed".to_owned())
+        } else {
+            Ok(())
         })
     }
 
-    /// Says whether a review is over; none while what it mended is being committed.
+    /// Whether a review is complete; none while its fixes are being committed.
     pub(super) fn reviewed(
         &self,
         stage: Stage,
@@ -447,7 +463,7 @@ impl Run {
             return Some(Err(ended(end)));
         }
         let Some(Structured::Review(review)) = &end.result else {
-            return Some(Err("the review told no findings".to_owned()));
+            return Some(Err("the review returned no findings".to_owned()));
         };
         if let Some(reason) = headless {
             return Some(Err(reason.to_owned()));
@@ -462,13 +478,14 @@ impl Run {
     }
 }
 
-/// What comes after a review.
+/// What follows a review.
 pub(super) enum Reviewing {
     Again,
     Done,
 }
 
-/// What a session would refuse is not told: nobody else is kept waiting for it.
+/// Whether a session accepts the step. A step that it would reject is skipped, so that it blocks no
+/// other.
 fn is_taken(step: &Step, session: &Session, now: Moment) -> bool {
     match step {
         Step::Tell(_, command) => session.decide(command, now).is_ok(),
@@ -476,7 +493,7 @@ fn is_taken(step: &Step, session: &Session, now: Moment) -> bool {
     }
 }
 
-/// Whoever works for a run that was stopped is cancelled; that it is gone is the session's to verify.
+/// Cancels a session of a stopped run. The session itself verifies that its processes are gone.
 fn end_live(session: &Session, stopped: &Stopped) -> Option<Step> {
     let because = match stopped {
         Stopped::Cancelled { because } => format!("its run was cancelled: {because}"),
@@ -513,18 +530,18 @@ pub(super) fn ended(end: &SessionEnd) -> String {
     format!("its session ended as {}{cause}{why}", end.state.word())
 }
 
-/// So many characters of what an agent said are told as the reason of an end.
+/// Maximum number of characters of an agent's message that are quoted as the reason of an end.
 const SAID: usize = 200;
 
-/// Gives the words for an end that was not a good one: why Provost ended it, what refuted the work, or why the agent gave
-/// it up.
+/// Describes a bad end: why Provost ended the session, what refuted the work, or why the agent gave
+/// up.
 fn why(session: &Session, judged: &Judgement) -> Option<String> {
     let attempt = session.attempt();
     let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
     let crashed = judged.cause == Some(crate::lifecycle::Cause::Crash);
     let refuted = || match session.verification() {
-        Verification::Failed(refuted) => Some(refuted.words()).filter(|_| !crashed),
-        Verification::None | Verification::Passed(_) => None,
+        Verification::Failed(refuted) if !crashed => Some(refuted.words()),
+        Verification::None | Verification::Failed(_) | Verification::Passed(_) => None,
     };
     let gave_up = attempt.claim.as_ref().filter(|claim| claim.kind == ClaimKind::Failed);
     let said = gave_up.and_then(|claim| claim.text.as_deref()?.lines().next());
@@ -532,8 +549,8 @@ fn why(session: &Session, judged: &Judgement) -> Option<String> {
     stopped.or(said).or_else(refuted)
 }
 
-/// Gives how a session ended, without what the run counted of it before.
-fn end_of(session: &Session, (used, turns): (session::Usage, u32)) -> SessionEnd {
+/// Returns how a session ended, without the usage that the run counted before.
+fn end_of(session: &Session, used: session::Usage, turns: u32) -> SessionEnd {
     let (attempt, judged) = (session.attempt(), session.judgement());
     let verifying = &attempt.verifying;
     SessionEnd {

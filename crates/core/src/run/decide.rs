@@ -1,4 +1,4 @@
-//! What may be asked of a run, and what comes of it.
+//! The commands a run accepts, and how it decides on them.
 
 use super::{
     event::*,
@@ -19,7 +19,7 @@ use crate::{
     verdict::{Caveats, Snapshot},
 };
 
-/// What is asked of a run or observed about it.
+/// A request to a run, or an observation about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Cancel {
@@ -32,7 +32,8 @@ pub enum Command {
     RejectPlan {
         because: String,
     },
-    /// What would land changes files that only the operator may let land. `step` counts the steps before it.
+    /// The landing changes files that need the operator's approval. `step` is the number of steps
+    /// before it.
     HoldLanding {
         step: usize,
         held: Box<HeldLanding>,
@@ -45,34 +46,34 @@ pub enum Command {
         commit: CommitId,
         because: String,
     },
-    /// The worktree stands where it was to be brought.
+    /// The worktree is at its target commit.
     ErrandDone {
         no: u32,
     },
-    /// It could not be brought there.
+    /// The worktree could not be moved.
     ErrandFailed {
         no: u32,
         reason: String,
     },
-    /// What waited was merged. `batch` is the number of the batch that was owed.
+    /// The waiting tasks were merged. `batch` is the number of the requested batch.
     BatchMerged {
         batch: u32,
         onto: Snapshot,
         links: Vec<Link>,
         conflicts: Vec<Conflict>,
     },
-    /// The branch has so many links of the batch.
+    /// The branch contains the first `len` links of the batch.
     Integrated {
         batch: u32,
         len: usize,
     },
-    /// The work of one task cannot be merged with anything; the others wait for a merge without it.
+    /// One task's work cannot be merged with anything. The others wait for a merge without it.
     TaskUnfit {
         batch: u32,
         task: TaskId,
         reason: String,
     },
-    /// What was done could not be merged, or the branch not be brought forward.
+    /// The waiting tasks could not be merged, or the branch could not be fast-forwarded.
     QueueFailed {
         batch: u32,
         reason: String,
@@ -90,19 +91,19 @@ pub enum Command {
         session: SessionId,
         reason: String,
     },
-    /// The target has moved since the work began from it; the work was merged with it.
+    /// The target moved since the work began from it, and the work was merged with it.
     TargetMoved {
         step: usize,
         merge: Box<LandStep>,
     },
-    /// The work was pushed, and this pull request has it.
+    /// The work was pushed, and a pull request exists for it.
     PullRequested {
         number: u64,
         url: String,
         commit: CommitId,
     },
-    /// Something about the pull request is new. `look` is the number of the look that was owed, so that a late
-    /// answer is known as one.
+    /// The pull request changed. `look` is the number of the requested query, so that late answers
+    /// are recognized.
     PullSeen {
         look: u32,
         state: PullState,
@@ -117,7 +118,7 @@ pub enum Command {
         leg: u32,
         reason: String,
     },
-    /// Nothing is landing any more, and it had not landed.
+    /// Nothing is landing any more, and it has not landed.
     LandOver {
         leg: u32,
         pull: Option<PullRequest>,
@@ -138,10 +139,10 @@ pub enum Command {
     },
 }
 
-/// Why nothing came of a command.
+/// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// It was observed before, or is about something that no longer matters.
+    /// It is a duplicate, or about something that no longer matters.
     #[error("nothing new")]
     Nothing,
     #[error("the run has ended as {0}")]
@@ -152,17 +153,17 @@ pub enum Rejected {
         "the run was imported from another home, and nothing of it runs here until it is taken over; that lets its agents and checks run again"
     )]
     Imported,
-    #[error("no plan of the run waits to be approved")]
+    #[error("the run has no plan that waits for approval")]
     NoPlanToApprove,
-    #[error("the run does not wait to land {}", .0.0)]
+    #[error("the run has no pending landing of {}", .0.0)]
     NotHeld(CommitId),
-    #[error("the run is going on: there is nothing to resume")]
+    #[error("the run is still active: there is nothing to resume")]
     GoingOn,
     #[error("the run has succeeded: there is nothing left to do")]
     NothingLeft,
     #[error("the budget is used up: {0}")]
     UsedUp(String),
-    #[error("the budget is {0} already; give more")]
+    #[error("the budget is already {0}; give more")]
     BudgetNotRaised(String),
 }
 
@@ -173,7 +174,7 @@ fn if_new(new: bool, event: impl Into<Event>) -> Decision {
 }
 
 impl Run {
-    /// Decides what comes of a command.
+    /// Decides on a command.
     pub fn decide(&self, command: &Command) -> Decision {
         if self.is_foreign() && *command != Command::TakeOver {
             return Err(Rejected::Imported);
@@ -224,9 +225,10 @@ impl Run {
             }
             Command::TargetMoved { step, merge } => {
                 let wanted = open && self.is_landing() && self.steps.len() == step;
-                match self.merges() < MAX_MERGES {
-                    true => if_new(wanted, StepTaken { step: merge }),
-                    false => if_new(wanted, LandFailed { reason: keeps_moving() }),
+                if self.merges() < MAX_MERGES {
+                    if_new(wanted, StepTaken { step: merge })
+                } else {
+                    if_new(wanted, LandFailed { reason: keeps_moving() })
                 }
             }
             Command::PullRequested { number, url, commit } => {
@@ -235,7 +237,7 @@ impl Run {
                     Landing::Requested(pull) => pull.commit != commit || pull.number != number,
                     Landing::Done(_) => false,
                 };
-                // One that has older work was told late.
+                // A report about an older commit is late.
                 let newest = self.head.as_ref().is_some_and(|head| head.commit == commit);
                 let new = new && newest && self.is_landing() && !self.is_sealed();
                 if_new(new, PullRequested { number, url, commit })
@@ -247,7 +249,7 @@ impl Run {
             }
             Command::PullSeen { .. } => Err(Rejected::Nothing),
             Command::Landed { branch, commit, merged } => {
-                // What was landed was landed, whatever was decided meanwhile.
+                // A completed landing counts, whatever was decided in the meantime.
                 let new = !self.is_sealed() && self.is_landing();
                 if_new(new, WorkLanded { branch, commit, merged })
             }
@@ -284,10 +286,11 @@ impl Run {
         }
     }
 
-    /// Takes in what came of errands and of the queue's work, if it is what is owed now.
+    /// Records results of worktree moves and of the merge queue, if they match the pending
+    /// requests.
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_tasks(&self, command: &Command, open: bool) -> Decision {
-        let Some(graph) = self.graph.as_ref().filter(|_| open) else {
+        let (true, Some(graph)) = (open, &self.graph) else {
             return Err(Rejected::Nothing);
         };
         let errand = |no: u32| self.errands().find(|(_, errand)| errand.no == no && !errand.done);
@@ -305,7 +308,7 @@ impl Run {
             Command::BatchMerged { batch, onto, links, conflicts } => {
                 let owed =
                     graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
-                // What was merged with older work was told late.
+                // A batch merged onto an older commit is late.
                 let newest = *self.base() == onto;
                 if_new(owed && newest, BatchMerged { no: batch, onto, links, conflicts })
             }
@@ -343,14 +346,14 @@ impl Run {
         self.stage == super::Stage::Land && !matches!(self.landing, Landing::Done(_))
     }
 
-    /// What the pull request was told goes back to the agent, so often and no more.
+    /// Returns review comments to the agent, up to the limit of rounds.
     fn see_pull(&self, state: PullState, remarks: &[Remark]) -> Decision {
         let Landing::Requested(pull) = &self.landing else { return Err(Rejected::Nothing) };
         let new: Vec<Remark> = self.new_remarks(remarks).into_iter().cloned().collect();
         if new.is_empty() && pull.seen.as_ref() == Some(&state) {
             return Err(Rejected::Nothing);
         }
-        // Nothing more is taken by a pull request that was merged or closed.
+        // A merged or closed pull request takes no more changes.
         let open = state.standing == PullStanding::Open;
         let mut events = vec![Event::from(PullSeen { state })];
         match (new.is_empty(), open && self.rounds() < MAX_ROUNDS) {
@@ -369,7 +372,7 @@ impl Run {
         match (&self.leg().sealed, &self.leg().stopped) {
             (Some(outcome), _) => Err(Rejected::Sealed(outcome.ending.word())),
             (None, Some(super::Stopped::Cancelled { .. })) => Err(Rejected::Cancelled),
-            // A run that is failing anyway may still be called off: its end is not sealed yet.
+            // A failing run can still be cancelled, because its end is not sealed yet.
             (None, Some(super::Stopped::Failed { .. }) | None) => {
                 Ok(vec![RunCancelled { because }.into()])
             }
@@ -390,7 +393,7 @@ impl Run {
         }
     }
 
-    /// Says which part of the budget is used up by sessions that have ended.
+    /// Returns the part of the budget that ended sessions have used up.
     pub(super) fn used_up(&self) -> Option<String> {
         match self.remaining() {
             Budget { tokens: Some(0), .. } => {
@@ -404,14 +407,15 @@ impl Run {
     fn raise(&self, tokens: Option<u64>, turns: Option<u32>) -> Decision {
         let more = |now: Option<u64>, given: Option<u64>| match (now, given) {
             (Some(now), Some(given)) => given > now,
-            // Where there is no limit a new one would be a lower one.
+            // Without a limit, a new one would be lower.
             (None, Some(_)) => false,
             (_, None) => true,
         };
         let wide = |turns: Option<u32>| turns.map(u64::from);
-        match more(self.budget.tokens, tokens) && more(wide(self.budget.turns), wide(turns)) {
-            true => Ok(vec![BudgetRaised { tokens, turns }.into()]),
-            false => Err(Rejected::BudgetNotRaised(told(self.budget))),
+        if more(self.budget.tokens, tokens) && more(wide(self.budget.turns), wide(turns)) {
+            Ok(vec![BudgetRaised { tokens, turns }.into()])
+        } else {
+            Err(Rejected::BudgetNotRaised(told(self.budget)))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Decisions: what a person answered to one agent holds for all of the run.
+//! Decisions: an answer given to one agent applies to the whole run.
 
 use super::{
     advance::Step,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Run {
-    /// An answer of a person becomes a decision of the run.
+    /// Records a user's answer as a decision of the run.
     pub(super) fn keep_decision(&self, session: &Session) -> Option<Step> {
         let answered = session.requests.iter().filter(|request| {
             request.asked.kind == RequestKind::Question && request.fate == Fate::Answered
@@ -34,7 +34,7 @@ impl Run {
             })
     }
 
-    /// What was decided before, or given beforehand, is not asked again.
+    /// Answers a question that was decided before, or whose answer was given in advance.
     pub(super) fn answer_again(&self, session: &Session) -> Option<Step> {
         session.open_requests().find_map(|request| {
             let asked = &request.asked;
@@ -42,10 +42,12 @@ impl Run {
             let known = |question: &Question| {
                 Some((question.id.clone(), self.known_answer(request, question)?))
             };
-            let answers = asked.questions.iter().map(known).collect::<Option<_>>();
-            let answers = answers.filter(|_| fit && !asked.questions.is_empty())?;
+            if !fit || asked.questions.is_empty() {
+                return None;
+            }
+            let answers = asked.questions.iter().map(known).collect::<Option<_>>()?;
             let (request, revision) = (request.id, request.revision);
-            // What is not offered is for a person to settle.
+            // An answer that the request does not offer is left to the user.
             let reply = Some(Reply::Answers(answers)).filter(|reply| asked.check(reply).is_ok())?;
             Some(Step::Tell(session.id, session::Command::Answer { request, revision, reply }))
         })
@@ -56,22 +58,24 @@ impl Run {
         decided.or_else(|| self.spec.answers.get(&question.id).cloned())
     }
 
-    /// Gives what was decided about a question: the same words under the same name.
+    /// Returns the decision about a question: the same text under the same id.
     fn decision(&self, request: &Request, question: &Question) -> Option<&Decision> {
         self.decisions.iter().find(|one| is_about(one, request, question))
     }
 
-    /// What was decided since a session was instructed is told to it while it works, once. Whoever asked the same has
-    /// the answer.
+    /// Sends decisions made since a session was instructed to that session while it works, once
+    /// each. A session that asked the same question has the answer already.
     pub(super) fn tell_decision(&self, session: &Session) -> Option<Step> {
+        if session.attempt().shown != State::Working {
+            return None;
+        }
         let told = self.session(session.id)?.told;
         let known = |key: &str| session.messages.iter().any(|message| message.key == key);
         let decisions = self.decisions.iter().enumerate().skip(told);
         let (key, decision) = decisions
             .filter(|(_, decision)| decision.answer.is_some() && !has_asked(session, decision))
             .map(|(at, decision)| (format!("decision-{}", at + 1), decision))
-            .find(|(key, _)| !known(key))
-            .filter(|_| session.attempt().shown == State::Working)?;
+            .find(|(key, _)| !known(key))?;
         let (text, mode) = (decided_meanwhile(decision), SendMode::Continue);
         Some(Step::Tell(session.id, session::Command::Send { key, text, mode }))
     }
@@ -84,7 +88,7 @@ fn has_asked(session: &Session, decision: &Decision) -> bool {
     session.requests.iter().any(asks)
 }
 
-/// Says whether a question is the one that was decided: the same words under the same name.
+/// Whether a decision is about this question: the same text under the same id.
 fn is_about(decision: &Decision, request: &Request, question: &Question) -> bool {
     decision.id == question.id && decision.question == wording(request, question)
 }
@@ -98,7 +102,7 @@ fn wording<'a>(request: &'a Request, question: &'a Question) -> &'a str {
     }
 }
 
-/// Gives what was answered to one question; of a secret nothing.
+/// Returns the answer to one question; none for a secret.
 fn answer_of(session: &Session, request: &Request, question: &Question) -> Option<Vec<String>> {
     let answers = |message: &&Message| message.request == Some(request.id);
     match session.messages.iter().rev().find(answers)?.reply.as_ref()? {

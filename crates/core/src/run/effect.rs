@@ -1,4 +1,4 @@
-//! What a run owes to the outside world itself. Level-triggered, as a session's effects are.
+//! The pending effects of a run. Level-triggered, like those of a session.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,49 +13,50 @@ use super::{
 };
 use crate::{ids::SessionId, session::EffectKey};
 
-/// Something to be done to the outside world. Its result comes back as a command.
+/// An effect on the outside world. Its result comes back as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// Commit what a session left that no check had committed.
+    /// Commit what a session left behind, if no check had it committed.
     TakeHead(SessionId),
-    /// Bring a worktree to where a task begins.
+    /// Move a worktree to the commit where a task begins.
     Bring {
         no: u32,
     },
-    /// Merge the tasks that wait, as many as a batch takes.
+    /// Merge the waiting tasks, up to the batch size.
     MergeBatch {
         leg: u32,
         batch: u32,
     },
-    /// Bring the run's branch forward over so many links of the batch.
+    /// Fast-forward the run's branch over the first `len` links of the batch.
     Integrate {
         leg: u32,
         batch: u32,
         len: usize,
     },
-    /// Bring the newest work to where it was asked for. Told with the steps so far: it is another after each.
+    /// Land the newest work at its target. Keyed by the number of steps so far: each step makes a
+    /// new effect.
     Land {
         leg: u32,
         step: usize,
     },
-    /// Look at the pull request until something about it is new.
+    /// Query the pull request until it changes.
     WatchPull {
         leg: u32,
         look: u32,
     },
-    /// Nothing more may land: say whether something had.
+    /// Find out whether the work had landed. Nothing more may land.
     LookLanded {
         leg: u32,
     },
     RunHook(RunHookKey),
-    /// Write the report card of a sealed outcome.
+    /// Write the report of a sealed outcome.
     WriteCard {
         leg: u32,
     },
 }
 
 impl Effect {
-    /// Gives the effect's key within its run.
+    /// Returns the effect's key within its run.
     pub fn key(&self) -> EffectKey {
         match self {
             Effect::TakeHead(session) => format!("head-{session}"),
@@ -70,8 +71,8 @@ impl Effect {
         }
     }
 
-    /// Whether the effect depends on a branch or a checkout. It waits for git calls that outlived an earlier daemon: they
-    /// may be moving that very branch.
+    /// Whether the effect depends on a branch or a checkout. It waits for git calls that outlived
+    /// an earlier daemon, because they may be moving that branch.
     pub fn waits_for_git(&self) -> bool {
         match self {
             Effect::Land { .. }
@@ -86,7 +87,8 @@ impl Effect {
         }
     }
 
-    /// Whether a daemon that is to leave waits for the effect once it has begun: it moves a branch of this repository.
+    /// Whether a stopping daemon waits for the effect once it has begun, because it moves a branch
+    /// of this repository.
     pub fn holds_up_a_stop(&self, run: &Run) -> bool {
         match self {
             Effect::Land { .. } => run.spec.land != LandMode::Pr && !bug!(LeftWhileLanding),
@@ -102,7 +104,7 @@ impl Effect {
 }
 
 impl Run {
-    /// Gives all that is owed now.
+    /// Returns all pending effects.
     pub fn effects(&self) -> Vec<Effect> {
         let mut owed: Vec<Effect> = Vec::new();
         if self.is_foreign() {
@@ -148,7 +150,7 @@ impl Run {
         }
     }
 
-    /// Says whether the run was stopped on its way to land, and may have landed all the same.
+    /// Whether the run was stopped while landing, so that it may have landed.
     pub(super) fn is_stopped_landing(&self) -> bool {
         let leg = self.leg();
         let open = !matches!(self.landing, Landing::Done(_));
@@ -156,11 +158,11 @@ impl Run {
         stopped && open && self.stage == Stage::Land && !self.is_live()
     }
 
-    /// Gives the sessions whose work is done and was not committed yet.
+    /// Returns the sessions whose work is done but not committed yet.
     pub(super) fn headless_sessions(&self) -> impl Iterator<Item = &RunSession> {
-        // Who only checks what was merged leaves nothing, also if a person accepts it.
+        // A session that only checks a merge leaves nothing, even if the operator accepts it.
         let own = self.current().filter(|one| one.stage != Stage::Tasks);
-        let own = own.filter(|_| self.headless.is_none());
+        let own = if self.headless.is_none() { own } else { None };
         let tasks = self.graph.iter().flat_map(Graph::tasks).map(|(_, task)| task);
         let known = tasks.filter(|task| task.headless.is_none());
         let of_tasks = known.filter_map(|task| self.session(task.session()?));

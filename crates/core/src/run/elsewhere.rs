@@ -1,4 +1,4 @@
-//! A run that belongs to another home: its record was copied, and what it owes is done there.
+//! Closing a run that was imported from another home, where its effects are carried out.
 
 use super::{
     event::*,
@@ -17,8 +17,8 @@ impl Run {
         self.imported && !self.taken_over
     }
 
-    /// Gives the events after which nothing is owed or expected here any more. Nothing is said about the work: a run
-    /// that was open is cancelled in this record.
+    /// Returns the events that leave nothing pending here. They judge nothing about the work: an
+    /// open run is cancelled in this copy of the record.
     pub fn close_elsewhere(&self, now: Moment) -> Vec<Event> {
         let mut run = self.clone();
         let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Folding an event into a run. Total: an event that was stored is never refused.
+//! Folds an event into a run. Total: a stored event is never refused.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl Run {
-    /// Begins a run from its first event.
+    /// Creates a run from its first event.
     pub fn open(id: RunId, at: Moment, event: &RunOpened) -> Run {
         let spec = (*event.spec).clone();
         let mut run = Run {
@@ -75,7 +75,7 @@ impl Run {
 
     fn apply(&mut self, at: Moment, event: &Event) {
         match event {
-            // A run is opened once: `open` folds the first.
+            // A run is opened once: `open` folds the first event.
             Event::RunOpened(_) => {}
             Event::StageEntered(e) => self.enter(e.stage, at),
             Event::SessionOwed(e) => self.add_session(e),
@@ -155,7 +155,8 @@ impl Run {
                 self.graph.iter_mut().for_each(|graph| graph.restart(&ended));
                 self.legs.push(Leg { steps: self.steps.len(), ..Leg::opened(e.leg, at) });
                 (self.headless, self.held) = (None, None);
-                // What ended the last leg may be mended: the pull request is looked at again.
+                // The cause of the last end may be fixed by now, so the pull request is queried
+                // again.
                 if let Landing::Requested(pull) = &mut self.landing {
                     pull.seen = None;
                 }
@@ -196,8 +197,10 @@ impl Run {
 
     fn enter(&mut self, stage: Stage, at: Moment) {
         (self.stage, self.since) = (stage, at);
-        let plan = self.planned.as_ref().filter(|_| stage == Stage::Tasks);
-        if let Some(planned) = plan.filter(|_| self.graph.is_none()) {
+        if stage == Stage::Tasks
+            && self.graph.is_none()
+            && let Some(planned) = &self.planned
+        {
             self.graph = Some(Graph::new(planned.plan.clone()));
         }
     }
@@ -214,14 +217,14 @@ impl Run {
         }
     }
 
-    /// Gives the task that a session works for.
+    /// Returns the task that a session works for.
     fn task_of(&mut self, session: SessionId) -> Option<&mut Task> {
         let found = self.sessions.iter().rev().find(|one| one.id == session);
         let task = found.and_then(|one| one.task.clone())?;
         self.graph.as_mut()?.task_mut(&task)
     }
 
-    /// Takes a session in, or takes up again one that had ended.
+    /// Adds a session, or reopens one that had ended.
     fn add_session(&mut self, e: &SessionOwed) {
         let before = self.sessions.iter().position(|session| session.id == e.session);
         let before = before.map(|at| self.sessions.remove(at));
@@ -264,7 +267,9 @@ impl Run {
         if let Some(task) = self.task_of(id) {
             task.usage.add(end.usage);
         }
-        if let Some(head) = end.head.as_ref().filter(|_| end.is_good()) {
+        if let Some(head) = &end.head
+            && end.is_good()
+        {
             match self.task_of(id) {
                 Some(task) => task.take_head(head, Proof::of(end)),
                 None => self.take_head(head, Proof::of(end)),
@@ -272,17 +277,17 @@ impl Run {
         }
     }
 
-    /// A new commit voids an old proof.
+    /// Sets the newest commit. A new commit voids an old proof.
     pub(super) fn take_head(&mut self, head: &Snapshot, proof: Option<Proof>) {
         let stands =
             self.proof.take().filter(|proof| proof.is_for(head) || bug!(ProofOutlivesCommit));
         self.proof = proof.or(stands);
-        // An approval is for the tree that was shown.
+        // An approval is valid only for the tree that was shown.
         self.held = self.held.take().filter(|held| held.landing.tree == head.tree);
         self.head = Some(head.clone());
     }
 
-    /// What was cancelled stays cancelled.
+    /// Stops the run. A cancelled run stays cancelled.
     fn stop_for(&mut self, cause: Cause, detail: &str) {
         let detail = detail.to_owned();
         if bug!(RunCancelOverwritten) {

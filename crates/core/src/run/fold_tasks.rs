@@ -1,4 +1,4 @@
-//! Folding what happens to the plan of a run, to its tasks and to the queue of their work.
+//! Folds events about a run's plan, its tasks and its merge queue.
 
 use std::sync::Arc;
 
@@ -72,15 +72,15 @@ impl Run {
             Event::TaskRetried(e) if e.stage == Stage::TaskReview => task.review_anew(),
             Event::TaskRetried(e) => {
                 task.retries += 1;
-                // Another agent begins without what was done before.
-                match task.worker.filter(|_| e.fresh) {
-                    Some(worker) => task.hand_over(worker, &e.detail),
-                    None => task.again = Some(e.detail.clone()),
+                // Another agent begins without the earlier work.
+                match task.worker {
+                    Some(worker) if e.fresh => task.hand_over(worker, &e.detail),
+                    Some(_) | None => task.again = Some(e.detail.clone()),
                 }
                 task.phase = Phase::Waiting;
             }
             Event::TaskQueued(_) => {
-                // What was mended after it broke descends from the merge itself.
+                // A fix of broken checks already descends from the merge itself.
                 task.mended = match task.returned.take() {
                     Some(Return::Conflict(met)) => Some((met.work, met.onto)),
                     Some(Return::Breaks { .. }) => None,
@@ -127,7 +127,7 @@ impl Run {
         }
     }
 
-    /// Takes a session for a task in, or one that checks what was merged.
+    /// Records a session for a task, or one that checks a merged batch.
     pub(super) fn begin_task(&mut self, e: &SessionOwed) {
         let base = self.base().clone();
         let Some(graph) = &mut self.graph else { return };
@@ -156,23 +156,26 @@ impl Run {
         task.phase = Phase::Working { session: e.session, stage: e.stage, cycle: e.cycle };
     }
 
-    /// Takes in what a session found that checked what was merged.
+    /// Records the result of a session that checked a merged batch.
     pub(super) fn end_check(&mut self, session: SessionId, end: &SessionEnd) {
         let Some(graph) = &mut self.graph else { return };
         let merged = graph.queue.to_prove().map(|link| &link.merge.tree);
-        // What was found about another tree says nothing of the one that is to be merged.
+        // A result about another tree proves nothing about the merged one.
         let other = end.head.as_ref().is_some_and(|head| Some(&head.tree) != merged);
-        let found = match end.is_good() {
-            _ if other => Found::Nothing,
-            true => Found::Good,
-            false if end.receipts.iter().any(|one| refutes(&one.end)) => Found::Bad,
-            false => Found::Nothing,
+        let found = if other {
+            Found::Nothing
+        } else if end.is_good() {
+            Found::Good
+        } else if end.receipts.iter().any(|one| refutes(&one.end)) {
+            Found::Bad
+        } else {
+            Found::Nothing
         };
         graph.queue.checked(session, found);
     }
 }
 
-/// Says whether a check ran to its end and did not pass.
+/// Whether a check ran to completion and failed.
 fn refutes(end: &CheckEnd) -> bool {
     match end {
         CheckEnd::Exit(0) | CheckEnd::Unfinished(_) => false,

@@ -1,4 +1,4 @@
-//! The tasks of a run that was planned: what each waits for, who works on it, and how far it came.
+//! The tasks of a planned run: their dependencies, workers and progress.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,23 +16,23 @@ use crate::{
     verdict::{Receipt, Snapshot},
 };
 
-/// How often a task may come back from the queue in one leg.
+/// How often a task may come back from the merge queue in one run attempt.
 pub const MAX_RETURNS: u32 = 3;
 
-/// Where a task is.
+/// The phase of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// For what it is after, or for room.
+    /// Waits for its dependencies, or for a free agent slot.
     Waiting,
-    /// The worktree of the conversation that is gone on with is brought to where the work begins.
+    /// The worktree of the resumed conversation is being moved to where the work begins.
     Bringing(Errand),
     Working {
         session: SessionId,
         stage: Stage,
         cycle: u32,
     },
-    /// Its work is done, and waits for its merge or is being merged.
+    /// Its work is done, and waits to be merged or is being merged.
     Queued,
     Merged,
     Failed {
@@ -54,30 +54,30 @@ impl Phase {
     }
 }
 
-/// Bringing a worktree to a commit, so that its conversation can go on from there.
+/// A worktree move to a commit, so that its conversation can continue from there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errand {
-    /// Numbered within the run, so that a late answer is known as one.
+    /// Sequence number within the run, so that late answers are recognized.
     pub no: u32,
     pub session: SessionId,
-    /// None if it is gone on with where it stands.
+    /// The target commit; none if the worktree stays where it is.
     pub to: Option<Snapshot>,
-    /// Whether it was done.
+    /// Whether the move is done.
     pub done: bool,
 }
 
-/// Why the queue gave a task back.
+/// Why the merge queue returned a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Return {
-    /// Others have changed the same lines.
+    /// Other tasks changed the same lines.
     Conflict(Conflict),
-    /// Merged with what others did, it fails checks that passed before it.
+    /// Merged with other tasks, it fails checks that passed before.
     Breaks { merge: Snapshot, failed: Vec<Receipt> },
 }
 
 impl Return {
-    /// Gives the commit that the task has to be gone on with from.
+    /// Returns the commit from which the task has to continue.
     pub fn merge(&self) -> &Snapshot {
         match self {
             Return::Conflict(conflict) => &conflict.merge,
@@ -86,40 +86,41 @@ impl Return {
     }
 }
 
-/// How far one task came.
+/// The progress of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub phase: Phase,
-    /// So many that it is after are not merged yet.
+    /// Number of dependencies that are not merged yet.
     pub missing: u32,
-    /// Who does its work; others review it.
+    /// The session that does its work. Other sessions review it.
     pub worker: Option<SessionId>,
-    /// Where its work began.
+    /// The commit where its work began.
     pub base: Option<Snapshot>,
-    /// Its newest work that was committed, and the proof that it passed.
+    /// Its newest committed work, and the proof that it passed.
     pub head: Option<Snapshot>,
     pub proof: Option<Proof>,
-    /// Why what a session left could not be committed.
+    /// Why the changes left by a session could not be committed.
     pub headless: Option<String>,
-    /// Why its work was ended before it was done, if it is to be gone on with.
+    /// Why its work was interrupted, if it is to be resumed.
     pub again: Option<String>,
-    /// What the queue gave it back for, until it is done again.
+    /// Why the queue returned it, until it is done again.
     pub returned: Option<Return>,
-    /// The two that were merged with conflicts, which its newest work has mended.
+    /// The two commits whose conflicting merge its newest work resolved.
     pub mended: Option<(CommitId, CommitId)>,
-    /// Files whose conflict goes through it until it is merged: whoever else has changed them waits for that.
+    /// Files whose conflict it resolves. Other tasks that changed them wait until it is merged.
     #[serde(default)]
     pub mending: Vec<String>,
     pub returns: u32,
     pub retries: u32,
-    /// Whose conversation it could not go on with, and why.
+    /// The conversation that could not be resumed, and why.
     pub handed_over: Option<(SessionId, String)>,
-    /// All who worked on it, and all hand-overs, as they came.
+    /// All sessions that worked on it, and all handovers, in order.
     #[serde(default)]
     pub workers: Vec<SessionId>,
     #[serde(default)]
     pub hand_overs: Vec<(SessionId, String)>,
-    /// What those used for it that have ended. A conversation may have worked on others too.
+    /// The usage of its ended sessions for this task. A conversation may have worked on other tasks
+    /// too.
     #[serde(default)]
     pub usage: Usage,
 }
@@ -147,14 +148,14 @@ impl Task {
         }
     }
 
-    /// A new commit voids an old proof.
+    /// Sets the newest commit. A new commit voids an old proof.
     pub(super) fn take_head(&mut self, head: &Snapshot, proof: Option<Proof>) {
         let stands = self.proof.take().filter(|proof| proof.is_for(head));
         self.proof = proof.or(stands);
         self.head = Some(head.clone());
     }
 
-    /// Says whether something is done for the task, or waits to be.
+    /// Whether work on the task is running or waiting to run.
     pub(super) fn is_under_way(&self) -> bool {
         match &self.phase {
             Phase::Bringing(_) | Phase::Working { .. } | Phase::Queued => true,
@@ -162,13 +163,13 @@ impl Task {
         }
     }
 
-    /// Another is to take the task over, and begins it.
+    /// Hands the task over to another session, which begins it again.
     pub(super) fn hand_over(&mut self, from: SessionId, why: &str) {
         (self.handed_over, self.again) = (Some((from, why.to_owned())), None);
         self.hand_overs.push((from, why.to_owned()));
     }
 
-    /// Lets another review what was done.
+    /// Requests a new review of the work by another session.
     pub(super) fn review_anew(&mut self) {
         (self.retries, self.headless) = (self.retries + 1, None);
         if let Some(session) = self.worker {
@@ -176,7 +177,7 @@ impl Task {
         }
     }
 
-    /// Gives the session that works for the task now.
+    /// Returns the session that works on the task now.
     pub fn session(&self) -> Option<SessionId> {
         match &self.phase {
             Phase::Working { session, .. } => Some(*session),
@@ -193,12 +194,12 @@ impl Task {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Graph {
     plan: Arc<Plan>,
-    /// In the plan's order. Shared, for a graph is copied for every decision about its run.
+    /// In the plan's order. Shared, because the graph is copied for every decision about its run.
     tasks: Vec<Arc<Task>>,
     places: Arc<BTreeMap<TaskId, usize>>,
-    /// Those that are after each.
+    /// The dependents of each task.
     followers: Arc<Vec<Vec<usize>>>,
-    /// Whose conversation each goes on with.
+    /// The task whose conversation each one continues.
     chained: Arc<BTreeMap<TaskId, TaskId>>,
     pub queue: Queue,
     pub(super) errands: u32,
@@ -229,7 +230,7 @@ impl Graph {
         &self.plan
     }
 
-    /// Gives each task with how far it came, in the plan's order.
+    /// Returns each task with its progress, in the plan's order.
     pub fn tasks(&self) -> impl Iterator<Item = (&PlanTask, &Task)> {
         self.plan.tasks().iter().zip(self.tasks.iter().map(Arc::as_ref))
     }
@@ -242,23 +243,23 @@ impl Graph {
         self.places.get(id).map(|at| Arc::make_mut(&mut self.tasks[*at]))
     }
 
-    /// Gives the tasks that may begin: nothing that they are after is missing.
+    /// Returns the tasks that may begin: all their dependencies are merged.
     pub fn ready(&self) -> impl Iterator<Item = (&PlanTask, &Task)> {
         let free = |task: &Task| task.missing == 0 || bug!(TaskBegunTooEarly);
         self.tasks().filter(move |(_, task)| task.phase == Phase::Waiting && free(task))
     }
 
-    /// Gives the task whose conversation this one goes on with.
+    /// Returns the task whose conversation this one continues.
     pub fn goes_on_with(&self, id: &TaskId) -> Option<&TaskId> {
         self.chained.get(id)
     }
 
-    /// Says whether all tasks are merged. A plan has at least one.
+    /// Whether all tasks are merged. A plan has at least one.
     pub fn is_done(&self) -> bool {
         self.tasks.iter().all(|task| task.phase == Phase::Merged)
     }
 
-    /// Says whether one of these files is in a conflict that another task mends.
+    /// Whether another task is resolving a conflict in one of these files.
     pub(super) fn is_mended_by_another(&self, id: &TaskId, files: &[String]) -> bool {
         let mends = |task: &Task| task.mending.iter().any(|file| files.contains(file));
         self.tasks().any(|(plan, task)| plan.id != *id && mends(task))
@@ -277,7 +278,7 @@ impl Graph {
         }
     }
 
-    /// Begins anew what was under way or failed when the run was ended; what is merged stays merged.
+    /// Restarts the tasks that were running or failed when the run ended. Merged tasks stay merged.
     pub(super) fn restart(&mut self, ended: &str) {
         self.queue.restart();
         for task in self.tasks.iter_mut().map(Arc::make_mut) {
@@ -286,7 +287,7 @@ impl Graph {
                 (Phase::Waiting | Phase::Bringing(_), _) | (Phase::Failed { .. }, None) => {
                     Phase::Waiting
                 }
-                // The work is done: its review begins anew.
+                // The work is done, so only its review starts again.
                 (Phase::Working { stage: Stage::TaskReview, .. }, Some(session)) => {
                     Phase::Working { session, stage: Stage::Work, cycle: 1 }
                 }

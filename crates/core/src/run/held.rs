@@ -1,5 +1,5 @@
-//! What a run does only with the operator's consent: landing changes of trust-relevant files, and running commands that
-//! an agent wrote.
+//! Actions that need the operator's consent: landing changes of trust-relevant files, and running
+//! commands that an agent wrote.
 
 use std::collections::BTreeSet;
 
@@ -19,35 +19,35 @@ use crate::{
     verdict::{CheckOrigin, Snapshot},
 };
 
-/// A landing that changes files which only the operator may let land.
+/// A landing that changes files which need the operator's approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldLanding {
     /// The commit of the target that the change was compared with.
     pub onto: CommitId,
-    /// What would land.
+    /// The snapshot that would land.
     pub landing: Snapshot,
-    /// The files that are held.
+    /// The files that need approval.
     pub files: Vec<String>,
-    /// How they differ, as it was shown.
+    /// Their diff, as shown to the operator.
     pub diff: String,
-    /// Whether the diff is longer than what is kept of it.
+    /// Whether the stored diff was truncated.
     #[serde(default)]
     pub truncated: bool,
     #[serde(default)]
     pub approved: bool,
 }
 
-/// What a run waits for the operator to approve.
+/// An approval that a run waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval<'a> {
-    /// Its plan, with these commands that an agent wrote.
+    /// Its plan, with these agent-written commands.
     Plan(Vec<&'a str>),
     Landing(&'a HeldLanding),
 }
 
 impl RunSpec {
-    /// Returns the patterns of the files whose change waits for the operator: trust-relevant ones, protected ones, and
-    /// the workflow that the run was opened by.
+    /// Returns the patterns of files whose changes need the operator's approval: trust-relevant
+    /// ones, protected ones, and the workflow that opened the run.
     pub fn held_patterns(&self) -> Vec<String> {
         let workflow = self.origin.as_ref().and_then(|origin| {
             origin.workflow.strip_prefix(self.project.as_str())?.strip_prefix('/')
@@ -59,7 +59,7 @@ impl RunSpec {
 }
 
 impl Run {
-    /// Returns what the run waits for the operator to approve.
+    /// Returns the approval that the run waits for.
     pub fn approval(&self) -> Option<Approval<'_>> {
         if self.is_sealed() || self.leg().stopped.is_some() {
             return None;
@@ -77,13 +77,14 @@ impl Run {
         self.approval().is_some()
     }
 
-    /// Whether the operator lets exactly this commit land, if it changes what is held.
+    /// Whether the operator approved landing exactly this commit, if it changes files that need
+    /// approval.
     pub fn may_land(&self, commit: &CommitId) -> bool {
         self.held.as_ref().is_some_and(|held| held.approved && held.landing.commit == *commit)
     }
 
-    /// Returns the commit whose protected files checks use: where the run began, or the target's newest commit that
-    /// was merged with the work. Neither has anything that an agent of this run wrote.
+    /// Returns the commit whose protected files the checks use: the base of the run, or the newest
+    /// target commit that was merged with the work. Agents of this run wrote nothing in either.
     pub fn protected_base(&self) -> &CommitId {
         let merged = self.steps.iter().rev().find_map(|step| match step {
             LandStep::Merge { onto, .. } => Some(onto),
@@ -92,7 +93,7 @@ impl Run {
         merged.unwrap_or(&self.spec.target.base.commit)
     }
 
-    /// Returns the checks of the plan that an agent wrote, each once.
+    /// Returns the agent-written checks of the plan, without duplicates.
     pub fn agent_checks(&self) -> Vec<String> {
         match &self.planned {
             Some(planned) => {
@@ -102,7 +103,7 @@ impl Run {
         }
     }
 
-    /// Returns who named a check.
+    /// Returns the origin of a check.
     pub fn check_origin(&self, command: &str) -> CheckOrigin {
         let named = self.spec.checks.iter().any(|check| check == command);
         match (self.is_users(command), named && self.spec.configured_checks) {
@@ -112,7 +113,7 @@ impl Run {
         }
     }
 
-    /// Returns the commands of a plan that no user named, each once.
+    /// Returns the commands of a plan that no user named, without duplicates.
     fn written_by_agents<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
         let commands = plan.tasks().iter().flat_map(|task| &task.checks);
         let mut seen = BTreeSet::new();
@@ -120,7 +121,8 @@ impl Run {
         new.map(String::as_str).collect()
     }
 
-    /// Whether a command of the plan is the user's: the user gave the plan, or named the same command.
+    /// Whether a command of the plan is the user's: the user gave the plan, or named the same
+    /// command.
     fn is_users(&self, command: &str) -> bool {
         let spec = &self.spec;
         spec.planning.given.is_some()
@@ -149,7 +151,7 @@ impl Run {
         self.spec.policy.rule_own_command(command)
     }
 
-    /// Returns a plan of an agent if no rule denies one of its commands.
+    /// Returns an agent's plan if no rule denies one of its commands.
     pub(super) fn within_rules(&self, plan: Plan) -> Result<Plan, Vec<String>> {
         let denied = |command: &&str| match self.ruling(command) {
             Ruling::Deny(rule) => {

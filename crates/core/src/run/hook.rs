@@ -1,4 +1,4 @@
-//! Hooks of a run: commands of the project, owed once per occasion.
+//! Hooks of a run: commands of the project that run once per occasion.
 
 use std::{fmt, str::FromStr};
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::{outcome::Ending, stage::Stage};
 use crate::time::Moment;
 
-/// What a hook of a run may be named for.
+/// The occasion of a run hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum RunHookEvent {
     Opened,
-    /// An agent of the run asks something, or wants something approved.
+    /// An agent of the run asks a question, or requests an approval.
     Question,
-    /// There is a plan, and nobody has anything against it but perhaps the person that is asked now.
+    /// The plan passed its review. The user may still have to approve it.
     Planned,
     /// A review found something.
     Findings,
@@ -61,7 +61,7 @@ impl FromStr for RunHookEvent {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = RunHookEvent::ALL.into_iter().find(|event| event.to_string() == text);
-        found.ok_or_else(|| format!("\"{text}\" is no hook of a run"))
+        found.ok_or_else(|| format!("\"{text}\" is not a run hook"))
     }
 }
 
@@ -73,14 +73,14 @@ impl TryFrom<String> for RunHookEvent {
     }
 }
 
-/// Names one occasion of a hook.
+/// Identifies one occurrence of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunHookKey {
     pub event: RunHookEvent,
     pub no: u32,
 }
 
-/// A hook that has to run, with what was true when it became due.
+/// A pending hook, with the state of the run when it became due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunHookOwed {
     pub key: RunHookKey,

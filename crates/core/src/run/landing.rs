@@ -1,8 +1,9 @@
-//! Landing: what proved work meets on its way to where it was asked for.
+//! Landing: the steps between proved work and its target.
 //!
-//! A target that moved is merged with the work, and the merge is proved before it lands. What a pull
-//! request is told (failed checks, reviews, comments) goes to the session that did the work. Both are steps,
-//! numbered from one; a step that needs an agent or checks has a session of the stage with its number.
+//! If the target moved, the work is merged with it, and the merge is proved before it lands.
+//! Feedback on a pull request (failed checks, reviews, comments) goes to the session that did the
+//! work. Both are steps, numbered from one. A step that needs an agent or checks has a session of
+//! the stage with its number.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,40 +13,41 @@ use super::{
 };
 use crate::{ids::CommitId, verdict::Snapshot};
 
-/// How often a target that keeps moving is merged before the run gives up.
+/// How often a moving target is merged before the run gives up.
 pub const MAX_MERGES: usize = 5;
 
-/// How often what a pull request was told goes back to the agent.
+/// How often feedback on a pull request goes back to the agent.
 pub const MAX_ROUNDS: usize = 5;
 
-/// So many things that a pull request was told go to the agent at once; the others go with the next look.
+/// Maximum number of review comments sent to the agent at once. The rest follow with the next
+/// query.
 pub const MAX_REMARKS: usize = 50;
 
-/// So many characters of one of them are kept.
+/// Maximum number of characters kept of a review comment.
 const MAX_REMARK: usize = 8 << 10;
 
-/// How the landing stands.
+/// The state of the landing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Landing {
     #[default]
     Open,
-    /// A pull request asks for it.
+    /// A pull request is open for it.
     Requested(PullRequest),
     Done(Landed),
 }
 
-/// Where the work went.
+/// Where the work landed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landed {
     pub branch: String,
     pub commit: CommitId,
-    /// Whether the branch is one that others share, and now has the work.
+    /// Whether the branch is shared with others and now contains the work.
     pub merged: bool,
     pub pull_request: Option<PullRequest>,
 }
 
-/// A pull request that was made, with what was seen of it last.
+/// A pull request, with its last known state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequest {
     pub number: u64,
@@ -55,12 +57,12 @@ pub struct PullRequest {
     pub seen: Option<PullState>,
 }
 
-/// What a pull request looks like.
+/// The state of a pull request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullState {
     pub standing: PullStanding,
     pub checks: PullChecks,
-    /// How many comments and reviews were left out, for their authors have no write access.
+    /// Number of comments and reviews left out because their authors have no write access.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u32,
 }
@@ -73,7 +75,7 @@ fn is_none(count: &u32) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommentAuthors {
-    /// Of people who may push to the repository.
+    /// Users who may push to the repository.
     #[default]
     Write,
     Everyone,
@@ -87,11 +89,11 @@ pub enum PullStanding {
     Closed,
 }
 
-/// What became of the checks that others run on a pull request.
+/// The result of the external checks of a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PullChecks {
-    /// There are none.
+    /// There are no checks.
     None,
     Pending,
     Passed,
@@ -109,10 +111,10 @@ impl PullChecks {
     }
 }
 
-/// Something that a pull request was told: a failed check, a review, a comment. The words are others'.
+/// Feedback on a pull request: a failed check, a review or a comment. The text is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
-    /// The same for the same thing, however often it is read.
+    /// Stable across queries.
     pub id: String,
     pub by: String,
     pub text: String,
@@ -129,35 +131,37 @@ impl Remark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LandStep {
-    /// The target had moved: the work was merged with it.
+    /// The target moved, and the work was merged with it.
     Merge {
         onto: CommitId,
         work: CommitId,
         merge: Snapshot,
-        /// Files with both sides in them, for an agent to mend.
+        /// Files with conflict markers, for an agent to resolve.
         conflicts: Vec<String>,
     },
-    /// What the pull request was told goes to whoever did the work.
+    /// Review comments go to the session that did the work.
     Answer { remarks: Vec<Remark> },
 }
 
-/// What stands between a run in its last stage and its end.
+/// The next requirement of a run in its last stage.
 pub(super) enum Ahead<'a> {
     /// A step needs a session.
     Session(u32, &'a LandStep),
-    /// The newest work has to be landed, or pushed.
+    /// The newest work must be landed or pushed.
     Land,
-    /// The operator has to approve what would land.
+    /// The operator must approve the landing.
     Approval,
-    /// The pull request has to be looked at until something about it changes.
+    /// The pull request must be queried until it changes.
     Watch,
 }
 
 impl Run {
-    /// Gives what has to happen next for the work to be landed, nobody working. None if it has landed.
+    /// Returns the next requirement of the landing while no session works. None if the work has
+    /// landed.
     pub(super) fn ahead(&self) -> Option<Ahead<'_>> {
-        // A step is taken only once the one before it is settled. Who settled that may be at work on this one
-        // in the same conversation, so that the newest alone says what is open.
+        // A step begins only after the one before it is settled. The session that settled it may
+        // already work on the next step in the same conversation, so that only the newest step can
+        // be open.
         let newest = self.steps.len() as u32;
         if let Some(step) = self.step(newest)
             && self.needs_session(step)
@@ -178,12 +182,12 @@ impl Run {
         }
     }
 
-    /// Gives the step of a number.
+    /// Returns the step with a number.
     pub(super) fn step(&self, no: u32) -> Option<&LandStep> {
         usize::try_from(no).ok().and_then(|no| self.steps.get(no.checked_sub(1)?))
     }
 
-    /// A merge without conflicts that nobody checks needs nobody.
+    /// Whether a step needs a session. A merge without conflicts and without checks needs none.
     fn needs_session(&self, step: &LandStep) -> bool {
         match step {
             LandStep::Merge { conflicts, .. } => {
@@ -202,7 +206,8 @@ impl Run {
         })
     }
 
-    /// Gives the files of a step that were in conflict, if all of the tree is as it was: nobody mended them.
+    /// Returns the conflicted files of a step if the tree is unchanged, so that no conflict was
+    /// resolved.
     pub(super) fn left_in_conflict(&self, no: u32, head: &Snapshot) -> Option<&[String]> {
         match self.step(no)? {
             LandStep::Merge { merge, conflicts, .. } => {
@@ -212,24 +217,24 @@ impl Run {
         }
     }
 
-    /// Gives the session that did the work, if there is one: what is said about the work goes there.
+    /// Returns the session that did the work, if any. Feedback about the work goes there.
     pub fn owner(&self) -> Option<&RunSession> {
         let worked = |one: &&RunSession| one.stage == Stage::Work || one.opened_in == Stage::Work;
         self.sessions.iter().rev().find(worked)
     }
 
-    /// Says whether the newest work of the run is what this session left.
+    /// Whether the newest work of the run is the result of this session.
     pub(super) fn has_newest(&self, session: &RunSession) -> bool {
         let left = session.end.as_ref().and_then(|end| end.head.as_ref());
         left.is_some() && left == self.head.as_ref()
     }
 
-    /// Gives what was told by the pull request and never taken up before.
+    /// Returns the review comments that were not handled before.
     pub fn new_remarks<'a>(&self, remarks: &'a [Remark]) -> Vec<&'a Remark> {
         remarks.iter().filter(|remark| !self.remarks_seen.contains(&remark.id)).collect()
     }
 
-    /// Gives the steps of the current leg: whoever resumes a run wants it tried again.
+    /// Returns the steps of the current run attempt. The limits start again when a run is resumed.
     fn steps_of_leg(&self) -> impl Iterator<Item = &LandStep> {
         self.steps.iter().skip(self.leg().steps)
     }

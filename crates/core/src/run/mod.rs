@@ -1,8 +1,9 @@
-//! A run: a goal taken to an outcome through stages, each worked on by sessions of its own.
+//! Runs: a goal taken to an outcome through stages, each with sessions of its own.
 //!
-//! A run has no process. It looks at its sessions as they stand ([`Run::advance`]) and says what follows:
-//! an event of its own, a session to be opened, or a command to a session. All of it is committed
-//! together with what it follows from, so no crash comes between a session's end and what the run makes of it.
+//! A run has no process of its own. [`Run::advance`] reads the current state of its sessions and
+//! returns what follows: an event of the run, a session to open, or a command to a session. Each
+//! step is committed together with its trigger, so that no crash separates a session's end from the
+//! run's reaction.
 
 mod advance;
 mod decide;

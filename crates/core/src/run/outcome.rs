@@ -9,9 +9,9 @@ use crate::{ids::TreeId, lifecycle::State, time::Moment, verdict::Snapshot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Its work passed every check on the tree that it ends with.
+    /// Its work passed every check on its final tree.
     Succeeded,
-    /// Its work is done, and nothing was there to prove it by.
+    /// Its work is done, but there were no checks to prove it.
     Completed,
     Failed,
     Cancelled,
@@ -32,17 +32,17 @@ impl Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// Triage did not come to a result.
+    /// Triage produced no result.
     Triage,
     /// There is no plan, or it was rejected.
     Plan,
     /// Tasks of the plan could not be done.
     Tasks,
-    /// What was done could not be merged or checked together.
+    /// The finished tasks could not be merged or checked together.
     Queue,
     /// The work was not done, or the checks refuted it.
     Work,
-    /// A review did not come to a result, or its repair was refuted.
+    /// A review produced no result, or its fixes were refuted.
     Review,
     Landing,
     Budget,
@@ -63,26 +63,27 @@ impl Cause {
     }
 }
 
-/// The sealed end of a run's leg; never changed again.
+/// The sealed end of a run attempt. Never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub ending: Ending,
     pub cause: Option<Cause>,
-    /// Why, in words.
+    /// The reason, as text.
     pub detail: String,
-    /// What the run ends with, if there is any work.
+    /// The final commit of the run, if there is any work.
     pub head: Option<Snapshot>,
     pub at: Moment,
 }
 
 impl Outcome {
-    /// Says how it ended, in words.
+    /// Describes how it ended.
     pub(super) fn told(&self) -> String {
         format!("{} ({})", self.ending.word(), self.detail)
     }
 }
 
-/// Evidence that a tree passed every check. It can be had from a session that was sealed as `succeeded` only.
+/// Evidence that a tree passed every check. Only obtained from a session that was sealed as
+/// `succeeded`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     tree: TreeId,
@@ -92,20 +93,23 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Takes the proof out of a session's end, if there is one.
+    /// Extracts the proof from a session's end, if there is one.
     pub fn of(end: &SessionEnd) -> Option<Proof> {
-        let tree = end.tree.clone().filter(|_| end.state == State::Succeeded)?;
+        if end.state != State::Succeeded {
+            return None;
+        }
+        let tree = end.tree.clone()?;
         let passed = end.receipts.iter().filter(|receipt| receipt.tree == tree);
         let checks = passed.map(|receipt| receipt.command.clone()).collect();
         Some(Proof { tree, checks })
     }
 
-    /// Says whether this tree is the one that passed.
+    /// Whether this is the tree that passed.
     pub fn is_for(&self, head: &Snapshot) -> bool {
         self.tree == head.tree
     }
 
-    /// Says whether all of these checks were among those that passed.
+    /// Whether all of these checks are among those that passed.
     pub(super) fn covers(&self, checks: &[&str]) -> bool {
         checks.iter().all(|check| self.checks.iter().any(|passed| passed == check))
     }

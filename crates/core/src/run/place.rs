@@ -1,4 +1,4 @@
-//! The sessions of a run: what each is opened with.
+//! Builds the specs of a run's sessions.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,11 @@ use crate::{
     verdict::EmptyDiff,
 };
 
-/// What a session is opened for.
+/// The purpose of a new session.
 pub(super) struct Job<'a> {
     pub(super) stage: Stage,
-    /// Counts the reviews of one stage, or the steps of the last; of the checks of merged tasks it is the number.
+    /// The number of the review or of the landing step; for checks of merged tasks, the number of
+    /// the check.
     pub(super) cycle: u32,
     pub(super) task: Option<&'a PlanTask>,
     /// The commit that it begins from.
@@ -32,13 +33,13 @@ pub(super) struct Job<'a> {
 }
 
 impl Run {
-    /// Gives what a session of the current stage is opened for.
+    /// Returns the job of a session of the current stage.
     pub(super) fn job(&self, cycle: u32) -> Job<'_> {
         let (base, checks) = (&self.base().commit, self.all_checks());
         Job { stage: self.stage, cycle, task: None, base, checks }
     }
 
-    /// Gives the spec of the next session. None where no agent works.
+    /// Returns the spec of the next session. None if the stage has no agent.
     pub(super) fn session_spec(&self, no: u32, job: &Job<'_>) -> Option<Spec> {
         let spec = self.agent_spec(no, job)?;
         Some(if self.only_checks(job.stage, job.cycle) { self.checking_spec(spec) } else { spec })
@@ -57,7 +58,7 @@ impl Run {
             agent: narrowed(&spec.agent, &permissions, spec.questions),
             instruction: Some(self.instruction(mode, job)),
             work: self.place(no, edits, job.base),
-            setup: spec.setup.clone().filter(|_| edits),
+            setup: if edits { spec.setup.clone() } else { None },
             checks: if edits { job.checks.clone() } else { Vec::new() },
             keep: spec.keep.clone(),
             protected: spec.protected.clone(),
@@ -90,7 +91,7 @@ impl Run {
         }
     }
 
-    /// A merge without conflicts needs checks and no agent.
+    /// Whether a session only runs checks. A merge without conflicts needs no agent.
     pub(super) fn only_checks(&self, stage: Stage, cycle: u32) -> bool {
         let clean = |step: &LandStep| match step {
             LandStep::Merge { conflicts, .. } => conflicts.is_empty(),
@@ -100,8 +101,9 @@ impl Run {
         landing || stage == Stage::Tasks
     }
 
-    /// Makes of a spec one for a session that leaves its tree as it is, and has it checked. Nothing is set up for it: nobody
-    /// works there, and a setup that changes files would have another tree checked than the one that was merged.
+    /// Turns a spec into one for a session that only checks its tree. It runs no setup: no agent
+    /// works there, and a setup that changes files would have a different tree checked than the
+    /// merged one.
     fn checking_spec(&self, spec: Spec) -> Spec {
         let agent = Agent {
             name: "provost".to_owned(),
@@ -120,7 +122,8 @@ impl Run {
         Spec { agent, instruction, setup, exit0, budget, policy, ..spec }
     }
 
-    /// A reviewer may find nothing to mend; work that changed nothing is none.
+    /// Returns the rule for empty diffs. A reviewer may find nothing to fix; other work must change
+    /// something.
     fn empty_diff(&self, stage: Stage) -> EmptyDiff {
         match stage {
             Stage::Work => self.spec.empty_diff,
@@ -135,7 +138,7 @@ impl Run {
         }
     }
 
-    /// Gives path and branch of the worktree of one of the run's sessions.
+    /// Returns the path and branch of a session's worktree.
     pub fn worktree(&self, session: SessionId) -> Option<(String, String)> {
         let found = self.sessions.iter().find(|one| one.id == session)?;
         Some((self.path(found.no), self.branch(found.no)))
@@ -151,26 +154,27 @@ impl Run {
 
     fn place(&self, no: u32, edits: bool, base: &CommitId) -> Work {
         let (top, path, base) = (self.spec.project.clone(), self.path(no), base.clone());
-        match edits {
-            true => Work::Worktree {
+        if edits {
+            Work::Worktree {
                 top,
                 path,
                 branch: self.branch(no),
                 copy: self.spec.copy.clone(),
                 base: Some(base),
-            },
-            false => Work::Detached { top, path, base },
+            }
+        } else {
+            Work::Detached { top, path, base }
         }
     }
 
-    /// Gives the checks of the run, and of the tasks of its plan that are merged.
+    /// Returns the checks of the run and of the merged tasks of its plan.
     pub fn all_checks(&self) -> Vec<String> {
         let tasks = self.graph.iter().flat_map(Graph::tasks);
         let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged).map(|(plan, _)| plan);
         self.checks_with(merged).into_iter().map(str::to_owned).collect()
     }
 
-    /// Gives what is left of the budget.
+    /// Returns the remaining budget.
     pub(super) fn remaining(&self) -> Budget {
         Budget {
             tokens: self.budget.tokens.map(|all| all.saturating_sub(self.usage.total())),
@@ -183,7 +187,7 @@ fn numbered(cycle: u32) -> String {
     if cycle > 1 { format!("-{cycle}") } else { String::new() }
 }
 
-/// A stage may take from what the configuration allows, and never adds to it.
+/// Restricts an agent to the permissions of a stage, which never extend the configuration's.
 fn narrowed(agent: &Agent, permissions: &Permissions, questions: bool) -> Agent {
     let settings = &agent.settings;
     let effort = settings.effort.clone().or(permissions.effort.map(str::to_owned));
@@ -206,7 +210,7 @@ fn bounds(bounds: &Bounds, permissions: &Permissions) -> Bounds {
     Bounds { time_limit_ms: shorter, ..bounds.clone() }
 }
 
-/// Says whether a review of this mode may be followed by another.
+/// Whether a review of this mode may be followed by another.
 pub(super) fn repeats(mode: ReviewMode) -> bool {
     match mode {
         ReviewMode::Off | ReviewMode::Report => false,

@@ -1,4 +1,4 @@
-//! From a goal to a plan that nobody has anything against.
+//! From a goal to an accepted plan.
 
 use super::{
     advance::{Around, Instruction, Step, ended, enter, stopped},
@@ -14,13 +14,13 @@ use crate::{
     result::Structured,
 };
 
-/// So often an agent is told what is wrong with its plan, or with its review of one.
+/// How often an agent may correct its plan or its review of one.
 const MAX_REPAIRS: u32 = 1;
 
-/// So many faults are kept and quoted; the first ones say what is wrong.
+/// Maximum number of faults that are kept and quoted.
 const MAX_FAULTS: usize = 20;
 
-/// What a review of a plan came to.
+/// A plan that passed its review.
 struct Reviewed {
     plan: Plan,
     edits: usize,
@@ -41,19 +41,19 @@ impl Run {
         }
     }
 
-    /// Says whether a run that was to end with its plan has it.
+    /// Whether a plan-only run has its plan.
     pub(super) fn ends_with_plan(&self) -> bool {
         self.spec.planning.only && self.stage == Stage::PlanReview && self.is_plan_settled()
     }
 
-    /// Says whether nobody has anything against the plan: no review and, if one is asked, no person.
+    /// Whether the plan is settled: reviewed, and approved by the operator if required.
     pub(super) fn is_plan_settled(&self) -> bool {
         let settled = |one: &Planned| one.reviewed && (one.approved || !self.needs_approval());
         self.planned.as_ref().is_some_and(settled)
     }
 
-    /// Whether the operator has to approve the plan: it was asked for, or an agent wrote commands into it. A run that
-    /// ends with its plan runs none of them.
+    /// Whether the operator has to approve the plan: on request, or because an agent wrote commands
+    /// into it. A plan-only run executes none of them.
     fn needs_approval(&self) -> bool {
         let planning = &self.spec.planning;
         planning.approve || (!planning.only && !self.awaited_commands().is_empty())
@@ -69,12 +69,12 @@ impl Run {
         (!self.spec.planning.only).then(|| enter(Stage::Tasks))
     }
 
-    /// A plan of a person is not for agents to review.
+    /// Whether an agent reviews the plan. A user's plan is not reviewed by agents.
     pub(super) fn is_plan_reviewed_by_agent(&self) -> bool {
         self.spec.planning.given.is_none() && self.spec.reviews.plan != ReviewMode::Off
     }
 
-    /// A plan that no agent reviews is as good as reviewed.
+    /// Passes a plan that no agent reviews.
     pub(super) fn pass_plan(&self) -> Option<Step> {
         let planned = self.planned.as_ref().filter(|planned| !planned.reviewed)?;
         Some(passed(Reviewed { plan: (*planned.plan).clone(), edits: 0, reason: String::new() }))
@@ -95,7 +95,7 @@ impl Run {
                 Some(Structured::Triage(_) | Structured::PlanReview(_) | Structured::Review(_))
                 | None,
                 true,
-            ) => Err(vec!["no plan was told".to_owned()]),
+            ) => Err(vec!["no plan was returned".to_owned()]),
             (_, false) => return Some(stopped(Cause::Plan, ended(end))),
         };
         match told.and_then(|plan| self.within_rules(plan)) {
@@ -116,7 +116,7 @@ impl Run {
             (
                 Some(Structured::Triage(_) | Structured::Plan(_) | Structured::Review(_)) | None,
                 true,
-            ) => Err(vec!["no review of the plan was told".to_owned()]),
+            ) => Err(vec!["no review of the plan was returned".to_owned()]),
             (_, false) => return Some(stopped(Cause::Plan, ended(end))),
         };
         let reviewed = told.and_then(|review| self.review_plan(&planned.plan, review));
@@ -127,7 +127,7 @@ impl Run {
         }
     }
 
-    /// Edits the plan as its reviewer says, or says why it was rejected.
+    /// Applies the reviewer's edits to the plan, or returns why it was rejected.
     fn review_plan(
         &self,
         plan: &Plan,
@@ -138,7 +138,7 @@ impl Run {
             (PlanVerdict::Reject, _) => Ok(Err(format!("the plan was rejected: {reason}"))),
             (PlanVerdict::Accept, ReviewMode::Repair) => {
                 let edited = plan.edited(&edits).map_err(|fault| vec![fault.to_string()])?;
-                // A plan of agents stays one, whoever adds to it.
+                // An agent's plan stays subject to the limits, no matter who edits it.
                 let edited = edited.within(MAX_PLANNED).map_err(|fault| vec![fault.to_string()])?;
                 let edited = self.within_rules(edited)?;
                 Ok(Ok(Reviewed { plan: edited, edits: edits.len(), reason }))
@@ -149,12 +149,12 @@ impl Run {
         }
     }
 
-    /// Whoever told something that is no plan is told so, once.
+    /// Returns an invalid plan or review to its agent once, with the faults.
     fn repair(&self, mut faults: Vec<String>, cycle: u32, around: &Around<'_>) -> Option<Step> {
         let live = self.current()?;
         faults.truncate(MAX_FAULTS);
         if cycle > MAX_REPAIRS {
-            let detail = format!("what was told is still no plan: {}", faults.join("; "));
+            let detail = format!("the result is still not a valid plan: {}", faults.join("; "));
             return Some(stopped(Cause::Plan, detail));
         }
         if !self.is_told(live.id) {

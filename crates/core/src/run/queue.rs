@@ -1,8 +1,8 @@
-//! The merge queue: finished tasks are merged in batches onto the run's newest work, and the branch goes
-//! forward only to trees that are proved.
+//! The merge queue. Finished tasks are merged in batches onto the run's newest work, and the branch
+//! is fast-forwarded only to proved trees.
 //!
-//! The links of a batch are a chain of commits, each with one task more than the one before, so that a
-//! batch that is refuted is searched by halves without merging anything again.
+//! The links of a batch are a chain of commits, each with one task more than the one before. A
+//! refuted batch is bisected without merging anything again.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,32 +12,32 @@ use crate::{
     verdict::Snapshot,
 };
 
-/// How often a check that came to no result is begun again before the run gives up.
+/// How often an inconclusive check is repeated before the run gives up.
 pub(super) const MAX_STUMBLES: u32 = 3;
 
-/// One task merged onto all that stands before it in its batch.
+/// One task, merged onto everything before it in its batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     pub task: TaskId,
     pub merge: Snapshot,
 }
 
-/// A task whose work and the newest of the run have changed the same lines.
+/// A task whose work conflicts with the newest work of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
     pub task: TaskId,
-    /// The two that were merged.
+    /// The two merged commits.
     pub work: CommitId,
     pub onto: CommitId,
-    /// The merge, with both sides in the files.
+    /// The merge commit, with conflict markers in the files.
     pub merge: Snapshot,
     pub files: Vec<String>,
 }
 
-/// A part of a batch that a check refuted.
+/// A prefix of a batch that a check refuted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refutation {
-    /// So many links from the first.
+    /// Length of the prefix, in links.
     pub len: usize,
     /// The session that checked it.
     pub by: SessionId,
@@ -47,50 +47,50 @@ pub struct Refutation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     pub no: u32,
-    /// What they were merged onto: the newest work of the run then.
+    /// The newest work of the run that they were merged onto.
     pub onto: Snapshot,
     pub links: Vec<Link>,
-    /// So many links from the first are proved, and by which session if one checked them.
+    /// Length of the proved prefix, and the session that checked it, if one did.
     pub proved: usize,
     pub proved_by: Option<SessionId>,
     pub refuted: Option<Refutation>,
-    /// So many links from the first are on the branch.
+    /// Length of the prefix that is on the branch.
     pub integrated: usize,
 }
 
 /// Finished tasks on their way to the run's branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
-    /// Tasks that are done and in no batch yet, in the order in which they are merged.
+    /// Finished tasks that are in no batch yet, in merge order.
     pub waiting: Vec<TaskId>,
     pub batch: Option<Batch>,
-    /// Conflicts that were met and not gone back to their tasks yet.
+    /// Conflicts that were not returned to their tasks yet.
     pub conflicts: Vec<Conflict>,
-    /// How many batches there were.
+    /// Number of batches so far.
     pub batches: u32,
-    /// How many checks of merged trees were begun.
+    /// Number of checks of merged trees so far.
     pub checks: u32,
-    /// How many of them in a row came to no result.
+    /// Number of consecutive inconclusive checks.
     pub stumbles: u32,
 }
 
-/// What the queue has to do next.
+/// The next step of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueStep {
     /// Nothing is waiting.
     Rest,
-    /// Merge what waits.
+    /// Merge the waiting tasks.
     Merge,
-    /// Prove the tree after so many links.
+    /// Prove the tree after this number of links.
     Prove(usize),
-    /// Bring the branch forward over so many links.
+    /// Fast-forward the branch over this number of links.
     Integrate(usize),
-    /// This link breaks what was good before it: its task has to be worked on again.
+    /// This link breaks the tree before it, so its task must be worked on again.
     Return(usize),
 }
 
 impl Queue {
-    /// Says what has to be done next.
+    /// Returns the next step.
     pub fn next(&self) -> QueueStep {
         match &self.batch {
             None if self.waiting.is_empty() => QueueStep::Rest,
@@ -99,7 +99,7 @@ impl Queue {
         }
     }
 
-    /// Gives the last link of the part of the batch that has to be proved.
+    /// Returns the last link of the prefix that has to be proved.
     pub(super) fn to_prove(&self) -> Option<&Link> {
         match self.next() {
             QueueStep::Prove(len) => self.batch.as_ref()?.links.get(len.checked_sub(1)?),
@@ -113,7 +113,8 @@ impl Queue {
         self.waiting.is_empty() && self.batch.is_none() && self.conflicts.is_empty()
     }
 
-    /// Takes in what was merged. What could not be merged behind the others stays in the queue, and is first next time.
+    /// Records a merged batch. Tasks that could not be merged after the others stay first in the
+    /// queue.
     pub(super) fn merged(&mut self, onto: Snapshot, links: Vec<Link>, conflicts: Vec<Conflict>) {
         self.batches += 1;
         let taken = |task: &TaskId| {
@@ -134,7 +135,7 @@ impl Queue {
         });
     }
 
-    /// Takes in what a check found about the part of the batch that had to be proved.
+    /// Records the result of a check of the prefix that had to be proved.
     pub(super) fn checked(&mut self, by: SessionId, found: Found) {
         let QueueStep::Prove(len) = self.next() else { return };
         let Some(batch) = &mut self.batch else { return };
@@ -149,19 +150,19 @@ impl Queue {
         self.stumbles = if found == Found::Nothing { self.stumbles + 1 } else { 0 };
     }
 
-    /// Takes in that a part of the batch needed no check: its tree was proved before, or nothing is to be checked.
+    /// Records that a prefix needs no check: its tree was proved before, or there are no checks.
     pub(super) fn needless(&mut self, len: usize) {
         if let Some(batch) = &mut self.batch {
             (batch.proved, batch.proved_by) = (len, None);
         }
     }
 
-    /// Takes in that the branch has so many links of the batch, and gives them.
+    /// Records that the branch contains the first `len` links of the batch, and returns them.
     pub(super) fn integrated(&mut self, len: usize) -> Vec<Link> {
         let Some(batch) = &mut self.batch else { return Vec::new() };
         let from = std::mem::replace(&mut batch.integrated, len);
         let links = batch.links.get(from..len).unwrap_or_default().to_vec();
-        // Conflicts that were met with older work are met anew, or not any more.
+        // Conflicts with older work are retried, because they may be resolved.
         let met = self.conflicts.drain(..).map(|conflict| conflict.task);
         self.waiting.splice(0..0, met);
         if len == batch.links.len() {
@@ -170,7 +171,8 @@ impl Queue {
         links
     }
 
-    /// Takes a task out that has to be worked on again, or has failed. Those that were merged behind it wait to be merged without it.
+    /// Removes a task that has to be worked on again or has failed. Tasks merged after it wait for
+    /// a new merge.
     pub(super) fn returned(&mut self, task: &TaskId) {
         self.conflicts.retain(|conflict| conflict.task != *task);
         self.waiting.retain(|waiting| waiting != task);
@@ -184,7 +186,7 @@ impl Queue {
         }
     }
 
-    /// Begins anew with what was on its way: nobody knows how far it came.
+    /// Restarts everything that was in flight, because its progress is unknown.
     pub(super) fn restart(&mut self) {
         let batch = self.batch.take();
         let links = batch.into_iter().flat_map(|b| b.links.into_iter().skip(b.integrated));
@@ -198,17 +200,17 @@ impl Queue {
     }
 }
 
-/// What a check found about a tree.
+/// The result of checking a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     Good,
     Bad,
-    /// It was not run to its end.
+    /// The check did not run to completion.
     Nothing,
 }
 
 impl Batch {
-    /// Halves what lies between the longest part that is proved and the shortest that is refuted.
+    /// Bisects between the longest proved prefix and the shortest refuted one.
     fn next(&self) -> QueueStep {
         let all = self.links.len();
         let unknown = match &self.refuted {

@@ -1,4 +1,5 @@
-//! What a run was opened with. Resolved once by the command line and kept in the ledger.
+//! The parameters that a run is opened with. Resolved once by the command line and kept in the
+//! ledger.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +14,15 @@ use crate::{
     verdict::{EmptyDiff, Snapshot},
 };
 
-/// What a review does about what it finds.
+/// How a review handles its findings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewMode {
     Off,
-    /// It tells.
+    /// Report them.
     #[default]
     Report,
-    /// It mends, and what it mended is checked again.
+    /// Fix them, and have the fixes checked.
     Repair,
 }
 
@@ -35,16 +36,16 @@ impl ReviewMode {
     }
 }
 
-/// Which reviews there are.
+/// The modes of the reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reviews {
-    /// A review of the plan tells, or edits it.
+    /// A plan review reports findings or edits the plan.
     pub plan: ReviewMode,
     pub task: ReviewMode,
     #[serde(rename = "final")]
     pub whole: ReviewMode,
-    /// How many times a repairing review is followed by another look.
+    /// Maximum number of rounds of a repairing review.
     pub cycles: u32,
 }
 
@@ -79,7 +80,7 @@ impl Reviews {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanMode {
-    /// If triage says that one task is too little.
+    /// If triage finds the goal too large for one task.
     Auto,
     Always,
     #[default]
@@ -96,24 +97,24 @@ impl PlanMode {
     }
 }
 
-/// How the goal is planned, and how its tasks are worked on.
+/// How the goal is planned, and how its tasks are executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Planning {
     pub mode: PlanMode,
-    /// A plan that a person wrote: nobody is asked for another.
+    /// A plan that the user wrote, which replaces the planning agent.
     pub given: Option<Plan>,
-    /// Whether a person has to approve of the plan.
+    /// Whether the operator has to approve the plan.
     pub approve: bool,
     /// Whether the run ends with its plan.
     pub only: bool,
-    /// So many agents of this run work at the same time.
+    /// Maximum number of agents of this run that work at the same time.
     pub parallel: u32,
-    /// So many agents of all runs of this home.
+    /// Maximum number of agents of all runs of this home.
     pub machine_parallel: u32,
-    /// So many tasks are merged and checked together.
+    /// Maximum number of tasks that are merged and checked together.
     pub batch: u32,
-    /// So often a task whose session failed is begun again.
+    /// How often a task with a failed session is retried.
     pub retries: u32,
 }
 
@@ -132,20 +133,20 @@ impl Default for Planning {
     }
 }
 
-/// What becomes of work that was proved.
+/// How proved work is landed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LandMode {
-    /// It stands on a branch of its own.
+    /// It stays on its own branch.
     #[default]
     Branch,
     /// It is merged into the branch that the run began on.
     Merge,
-    /// It is pushed, and a pull request asks for it to be merged.
+    /// It is pushed, and a pull request is opened.
     Pr,
 }
 
-/// What a million tokens cost, in millionths of a currency's unit, so that sums are exact.
+/// The price of a million tokens, in millionths of the currency's unit, so that sums are exact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prices {
     pub currency: String,
@@ -166,57 +167,58 @@ impl LandMode {
 /// Where the run began, and where it is to land.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The branch that was checked out; none if no branch was.
+    /// The checked-out branch; none if HEAD was detached.
     pub branch: Option<String>,
-    /// Its newest commit then: what the work begins from.
+    /// Its newest commit at that time, which the work begins from.
     pub base: Snapshot,
-    /// Where it is pushed to; none if that is not asked for.
+    /// The remote to push to; none if nothing is pushed.
     #[serde(default)]
     pub remote: Option<Remote>,
 }
 
-/// A remote of the repository, kept before any agent began: an agent can change what the repository says of it.
+/// A remote of the repository, recorded before any agent began, because an agent can change the
+/// repository's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remote {
     pub name: String,
     pub url: String,
-    /// What the repository's settings say of its remotes.
+    /// The repository's settings of its remotes.
     pub settings: Vec<(String, String)>,
 }
 
-/// Whose wish a run is, where no person typed it: an issue of a tracker, by a workflow.
+/// The origin of a run that no user typed: an issue of a tracker, picked up by a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The workflow's file.
     pub workflow: String,
-    /// What the tracker knows the issue by.
+    /// The tracker's id of the issue.
     pub issue: String,
-    /// What people call it.
+    /// The issue's name for users.
     pub identifier: String,
-    /// Counts the runs for this issue, from 0.
+    /// Sequence number of the runs for this issue, from 0.
     pub attempt: u32,
 }
 
-/// All that a run was opened with.
+/// All parameters that a run is opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSpec {
     pub name: String,
     pub goal: String,
-    /// The preset that the stages were chosen by, if one was.
+    /// The preset that selected the stages, if any.
     #[serde(default)]
     pub preset: Option<String>,
-    /// The whole text of the spec, if one was given: the file may be gone tomorrow.
+    /// The whole text of the spec, if one was given, because the file may change later.
     pub spec: Option<String>,
     /// The top of the git repository.
     pub project: String,
-    /// Where in the repository the agent begins.
+    /// The directory in the repository where the agent begins.
     pub cwd: String,
     pub target: Target,
-    /// The directory below which the run's worktrees are made, each under its session's number.
+    /// The directory below which the run's worktrees are created, each under its session's number.
     pub worktrees: String,
-    /// What branches are called, without number and words of the goal.
+    /// The prefix of branch names, before the number and the words of the goal.
     pub branch: String,
-    /// The agent as the configuration has it; stages narrow what it may do.
+    /// The agent as configured. Stages restrict its permissions.
     pub agent: Agent,
     pub triage: bool,
     #[serde(default)]
@@ -224,14 +226,14 @@ pub struct RunSpec {
     pub reviews: Reviews,
     pub land: LandMode,
     pub checks: Vec<String>,
-    /// Whether the checks come from the configuration, and not from the command line.
+    /// Whether the checks come from the configuration rather than from the command line.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub configured_checks: bool,
-    /// Whether nothing is checked at all, by checks of a plan neither.
+    /// Whether nothing is checked at all, not even by checks of a plan.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_checks: bool,
     pub keep: Vec<String>,
-    /// Files that the checks rest on: a change of them is told with the verdict.
+    /// Files that the checks depend on. Changes of them are reported with the verdict.
     #[serde(default)]
     pub protected: Vec<String>,
     pub setup: Option<String>,
@@ -240,23 +242,23 @@ pub struct RunSpec {
     pub bounds: Bounds,
     #[serde(default)]
     pub budget: Budget,
-    /// Paths in it that begin in the worktree begin with number 0, which no session has.
+    /// Its paths in the worktree use session number 0, which no session has.
     #[serde(default)]
     pub policy: Policy,
-    /// Whether people may be asked at all.
+    /// Whether users may be asked at all.
     pub questions: bool,
-    /// Answers that were given beforehand, by the ids of questions.
+    /// Answers given in advance, by question id.
     #[serde(default)]
     pub answers: BTreeMap<String, Vec<String>>,
-    /// Prompts that the project words itself.
+    /// Prompts that the project overrides.
     #[serde(default)]
     pub templates: BTreeMap<Template, String>,
     #[serde(default)]
     pub hooks: BTreeMap<RunHookEvent, HookSpec>,
-    /// How often a pull request is looked at.
+    /// The interval of pull request queries.
     #[serde(default = "every_half_minute")]
     pub pull_every_ms: u64,
-    /// How long checks of others are waited for before there are none.
+    /// How long to wait for external checks to appear before assuming that there are none.
     #[serde(default = "a_minute")]
     pub pull_checks_ms: u64,
     #[serde(default)]

@@ -1,44 +1,44 @@
-//! The stages of a run, and what is permitted in each: one table.
+//! The stages of a run and their permissions, in one table.
 
 use serde::{Deserialize, Serialize};
 
 use super::spec::ReviewMode;
 use crate::{result::ResultForm, session::Sandbox};
 
-/// Where a run is. Whether somebody is waited for is another fact.
+/// The stage of a run. Whether the run waits for input is independent of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// The goal and the spec are kept; nothing has been asked of an agent.
+    /// The goal and the spec are stored; no agent has been started.
     Intake,
     /// An agent reads the goal and the project, and asks what is unclear.
     Triage,
     /// An agent divides the goal into tasks, and asks what is unclear.
     Plan,
-    /// The plan is reviewed, by another agent and by a person if that was asked for.
+    /// Another agent reviews the plan, and the operator too if that was requested.
     PlanReview,
     /// The tasks of the plan are worked on, reviewed and merged.
     Tasks,
-    /// An agent works, and Provost checks what it left.
+    /// An agent works, and Provost checks the result.
     Work,
-    /// The work is reviewed by another agent.
+    /// Another agent reviews the work.
     TaskReview,
-    /// The whole is reviewed once more.
+    /// The work as a whole is reviewed once more.
     FinalReview,
-    /// What was proved goes to where it was asked for.
+    /// The proved work is landed.
     Land,
 }
 
-/// What an agent may do in a stage.
+/// The permissions of an agent in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
     pub edits: bool,
     pub asks: bool,
     pub sandbox: Sandbox,
-    /// How hard the model thinks, unless the configuration says otherwise.
+    /// The model's reasoning effort, unless configured otherwise.
     pub effort: Option<&'static str>,
     pub result: ResultForm,
-    /// How long the stage's attempt may take, waiting for people not counted.
+    /// Time limit of the stage's attempt, without the time spent waiting for users.
     pub time_limit_ms: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Stage {
         }
     }
 
-    /// Gives what an agent may do; none where no agent works.
+    /// Returns the permissions of an agent; none if the stage has no agent.
     pub fn permissions(self, review: ReviewMode) -> Option<Permissions> {
         match self {
             Stage::Intake => None,
@@ -102,8 +102,8 @@ impl Stage {
                     time_limit_ms: Some(60 * MINUTE),
                 }),
             },
-            // Only a merge with conflicts, or what a pull request is told, brings an agent to the last.
-            // A session of all tasks has no agent: it checks what was merged.
+            // In `Land`, an agent works only on merge conflicts and review comments. A session of
+            // `Tasks` has no agent: it checks a merged batch.
             Stage::Work | Stage::Tasks | Stage::Land => Some(Permissions {
                 edits: true,
                 asks: true,

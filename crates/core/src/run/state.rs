@@ -1,4 +1,5 @@
-//! What a run's events add up to. Stage, requests, decisions, reviews, budget and outcome are separate facts.
+//! The state of a run: the fold of its events. Stage, requests, decisions, reviews, budget and
+//! outcome are independent of each other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,13 +27,13 @@ use crate::{
     verdict::{Caveats, Receipt, Snapshot},
 };
 
-/// A question once answered, kept for all later stages.
+/// An answered question, kept for all later stages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The agent's own name for the question.
+    /// The agent's own id of the question.
     pub id: String,
     pub question: String,
-    /// Of a secret only the fact is kept.
+    /// The answer; none for a secret, of which only the fact is kept.
     pub answer: Option<Vec<String>>,
     pub request: RequestId,
 }
@@ -44,41 +45,41 @@ pub struct RunSession {
     pub no: u32,
     pub leg: u32,
     pub stage: Stage,
-    /// The stage that it was opened in, whose permissions it has.
+    /// The stage that it was opened in, which determines its permissions.
     pub opened_in: Stage,
-    /// The task of the plan that it works for, if it is one.
+    /// The plan task that it works for, if any.
     #[serde(default)]
     pub task: Option<TaskId>,
-    /// Counts the reviews of one stage; in the last it is the number of the step.
+    /// The number of the review; in the last stage, the number of the step.
     pub cycle: u32,
-    /// So many decisions of the run its instruction had in it.
+    /// Number of the run's decisions that its instruction contained.
     #[serde(default)]
     pub told: usize,
-    /// What the run counted of it when it ended before.
+    /// The usage and turns that the run counted when it ended before.
     pub counted: (Usage, u32),
-    /// Shared, for a run with many sessions is copied for every decision about it.
+    /// Shared, because a run with many sessions is copied for every decision about it.
     pub end: Option<Arc<SessionEnd>>,
 }
 
-/// How a session of the run ended, as it was sealed.
+/// The sealed end of a session of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEnd {
     pub state: State,
     pub cause: Option<lifecycle::Cause>,
-    /// Why Provost ended it, what refuted its work, or why the agent gave it up.
+    /// Why Provost ended it, what refuted its work, or why the agent gave up.
     #[serde(default)]
     pub why: Option<String>,
-    /// Whether the agent said itself that it failed, whatever the checks say of what it left.
+    /// Whether the agent itself reported failure, whatever the checks say about its work.
     #[serde(default)]
     pub gave_up: bool,
-    /// What the agent said of its work, in its words.
+    /// The agent's own report about its work.
     pub said: Option<String>,
     pub result: Option<Structured>,
     /// The tree that was judged.
     pub tree: Option<TreeId>,
     pub head: Option<Snapshot>,
     pub receipts: Vec<Receipt>,
-    /// What the commit does not show, and which files that the checks rest on were changed.
+    /// Changes missing from the commit, and changed files that the checks depend on.
     #[serde(default)]
     pub caveats: Caveats,
     pub usage: Usage,
@@ -86,13 +87,13 @@ pub struct SessionEnd {
 }
 
 impl SessionEnd {
-    /// Says whether the session did what it was opened for, as far as can be told without checks.
+    /// Whether the session did what it was opened for, as far as known without checks.
     pub fn is_good(&self) -> bool {
         matches!(self.state, State::Succeeded | State::Completed | State::Accepted)
     }
 }
 
-/// What one review found.
+/// The findings of one review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reviewed {
     pub session: SessionId,
@@ -103,16 +104,16 @@ pub struct Reviewed {
     pub review: Review,
 }
 
-/// A plan as it stands.
+/// The current plan and its approval state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     pub plan: Arc<Plan>,
-    /// Whether a review let it pass, and a person.
+    /// Whether a review passed it, and whether the operator approved it.
     pub reviewed: bool,
     pub approved: bool,
 }
 
-/// Why a run is being ended.
+/// Why a run is being stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
@@ -120,32 +121,32 @@ pub enum Stopped {
     Failed { cause: Cause, detail: String },
 }
 
-/// From one beginning to one outcome: `resume` begins the next.
+/// One run attempt, from its start to its outcome. `resume` begins the next one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
     pub no: u32,
     pub opened: Moment,
-    /// How many steps towards the landing were taken before it: what bounds them begins anew.
+    /// Number of landing steps before this attempt. The limits count from here.
     #[serde(default)]
     pub steps: usize,
     pub stopped: Option<Stopped>,
     pub sealed: Option<Outcome>,
-    /// Whether it is known that nothing of a stopped leg is landing any more.
+    /// Whether it is known that nothing of a stopped attempt is landing any more.
     #[serde(default)]
     pub landing_over: bool,
-    /// Whether the report card of the outcome was written.
+    /// Whether the report of the outcome was written.
     pub card: bool,
-    /// The protected and trust-relevant files that differ between the run's base and the end of this leg, once they
-    /// were compared.
+    /// The protected and trust-relevant files that differ between the run's base and the end of
+    /// this attempt, once they have been compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
 }
 
-/// How a run is, beside its stage.
+/// The state of a run, independent of its stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     Running,
-    /// It was cancelled or has failed, and what it started is being ended.
+    /// It was cancelled or has failed, and its sessions are being stopped.
     Stopping,
     Ended(Ending),
 }
@@ -160,20 +161,20 @@ impl RunState {
     }
 }
 
-/// A goal taken to an outcome.
+/// A run: a goal taken to an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub id: RunId,
     pub spec: RunSpec,
     pub opened: Moment,
     pub stage: Stage,
-    /// Since when its state and its stage are what they are.
+    /// When its state or stage last changed.
     pub since: Moment,
-    /// Never empty: a run is opened with its first leg.
+    /// Never empty: a run is opened with its first attempt.
     pub legs: Vec<Leg>,
     pub sessions: Vec<RunSession>,
     pub decisions: Vec<Decision>,
-    /// How many records of effects were found that Provost had not made.
+    /// Number of forged effect records that were found.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forged_records: u32,
     /// Requests that were seen, so that each fires its hook once.
@@ -181,39 +182,39 @@ pub struct Run {
     pub triage: Option<Triage>,
     #[serde(default)]
     pub planned: Option<Planned>,
-    /// What was wrong with what agents told instead of a plan, by the session that was told so.
+    /// The faults of invalid plans and reviews, by the session that was asked to fix them.
     #[serde(default)]
     pub plan_faults: Vec<(SessionId, Vec<String>)>,
-    /// The tasks of the plan, once they are worked on.
+    /// The tasks of the plan, once work on them has begun.
     #[serde(default)]
     pub graph: Option<Graph>,
     pub reviews: Vec<Reviewed>,
-    /// The newest work that was committed, and the proof that it passed.
+    /// The newest committed work, and the proof that it passed.
     pub head: Option<Snapshot>,
     pub proof: Option<Proof>,
-    /// Why what a session left could not be committed.
+    /// Why the changes left by a session could not be committed.
     pub headless: Option<String>,
     pub landing: Landing,
-    /// A landing that waits for the operator, or that the operator approved.
+    /// A landing that waits for the operator's approval, or has it.
     #[serde(default)]
     pub held: Option<HeldLanding>,
-    /// Commands of agents that the operator agreed to.
+    /// Agent-written commands that the operator approved.
     #[serde(default)]
     pub consented: BTreeSet<String>,
-    /// What the work met on its way, in order.
+    /// The landing steps, in order.
     pub steps: Vec<LandStep>,
-    /// How often something new was seen of the pull request.
+    /// Number of observed changes of the pull request.
     pub looks: u32,
-    /// What the pull request was told, and was taken up or is left.
+    /// The ids of review comments that were handled or dropped.
     pub remarks_seen: BTreeSet<String>,
     pub remarks_left: Vec<Remark>,
     pub budget: Budget,
-    /// What sessions used that have ended.
+    /// The usage of ended sessions.
     pub usage: Usage,
     pub turns: u32,
     pub hooks: Vec<RunHookOwed>,
     pub hooks_fired: BTreeMap<RunHookEvent, u32>,
-    /// Whether the ledger holds it because it was imported from another home. Not part of its events.
+    /// Whether it was imported from another home. Known from the ledger, not from its events.
     #[serde(skip)]
     pub imported: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -242,7 +243,7 @@ impl Run {
         }
     }
 
-    /// Gives the sessions that work for the run now. Only tasks are worked on by more than one.
+    /// Returns the sessions that work for the run now. Only the tasks stage has more than one.
     pub fn live(&self) -> impl Iterator<Item = &RunSession> {
         self.sessions.iter().filter(|session| session.end.is_none())
     }
@@ -251,7 +252,7 @@ impl Run {
         self.live().next().is_some()
     }
 
-    /// Gives the sessions that may be gone on with next, though they have ended.
+    /// Returns the ended sessions that may be resumed next.
     pub fn wanted(&self) -> Vec<SessionId> {
         let last = [self.sessions.last(), self.owner()];
         let mut wanted: Vec<SessionId> = last.into_iter().flatten().map(|one| one.id).collect();
@@ -259,7 +260,7 @@ impl Run {
         wanted
     }
 
-    /// Gives the newest session of the current leg, if it is one of the current stage.
+    /// Returns the newest session of the current attempt, if it belongs to the current stage.
     pub(super) fn current(&self) -> Option<&RunSession> {
         let leg = self.leg().no;
         let of_stage = |one: &&RunSession| one.leg == leg && one.stage == self.stage;
@@ -267,23 +268,23 @@ impl Run {
     }
 
     pub(super) fn session(&self, id: SessionId) -> Option<&RunSession> {
-        // The newest are asked for most.
+        // The newest sessions are looked up most often.
         self.sessions.iter().rev().find(|one| one.id == id)
     }
 
-    /// Gives the commit that the next session begins from.
+    /// Returns the commit that the next session begins from.
     pub fn base(&self) -> &Snapshot {
         self.head.as_ref().unwrap_or(&self.spec.target.base)
     }
 
-    /// Says whether a check passed on the newest work.
+    /// Whether a check passed on the newest work.
     pub fn proves(&self, check: &str) -> bool {
         let proof = self.proof.as_ref().zip(self.head.as_ref());
         proof.is_some_and(|(proof, head)| proof.is_for(head) && proof.covers(&[check]))
     }
 
-    /// Returns the ends of the sessions whose work is part of the run's: those of the whole, and of merged tasks. While
-    /// the run is open, every task may be merged yet.
+    /// Returns the ends of the sessions that contribute to the run's work: those of the whole, and
+    /// of merged tasks. While the run is open, every task may still be merged.
     pub fn contributing_ends(&self) -> impl Iterator<Item = &SessionEnd> {
         let merged = |session: &&RunSession| {
             let task = session.task.as_ref().zip(self.graph.as_ref());
@@ -294,12 +295,12 @@ impl Run {
         ends.filter(|end| end.is_good())
     }
 
-    /// Gives the findings that nobody mended: the last word of each review of a task, and of the whole.
+    /// Returns the open findings: those of the last review of each task, and of the whole.
     pub fn open_findings(&self) -> impl Iterator<Item = &Finding> {
         self.last_words().flat_map(|reviewed| reviewed.review.open())
     }
 
-    /// Gives the newest review of each task, and of the whole.
+    /// Returns the newest review of each task, and of the whole.
     pub(super) fn last_words(&self) -> impl Iterator<Item = &Reviewed> {
         let mut newest = BTreeMap::new();
         for reviewed in &self.reviews {
@@ -308,7 +309,7 @@ impl Run {
         newest.into_values()
     }
 
-    /// Says whether nothing is owed or expected any more: the stream may be put away.
+    /// Whether the run has ended and has no pending effects, so that its stream can be evicted.
     pub fn is_closed(&self) -> bool {
         self.is_sealed() && self.effects().is_empty()
     }

@@ -1,5 +1,5 @@
-//! Working on the tasks of a plan: each begins as soon as nothing that it is after is missing and there is room,
-//! and what is done goes through the queue.
+//! Executes the tasks of a plan. Each begins as soon as its dependencies are merged and an agent
+//! slot is free. Finished work goes through the merge queue.
 
 use super::{
     advance::{Around, Order, Reviewing, Step, ended, enter, stopped},
@@ -30,7 +30,7 @@ impl Run {
             .or_else(|| self.end_tasks(graph))
     }
 
-    /// Gives the errands that are under way.
+    /// Returns the worktree moves in progress.
     pub(super) fn errands(&self) -> impl Iterator<Item = (&PlanTask, &Errand)> {
         let tasks = self.graph.iter().flat_map(Graph::tasks);
         tasks.filter_map(|(plan, task)| match &task.phase {
@@ -43,20 +43,20 @@ impl Run {
         })
     }
 
-    /// Gives the errand of a number, while it is under way.
+    /// Returns the worktree move with a number, while it is in progress.
     pub fn errand(&self, no: u32) -> Option<&Errand> {
         self.errands().map(|(_, errand)| errand).find(|errand| errand.no == no)
     }
 
-    /// Gives how many agents work for the run, or are about to.
+    /// Returns the number of agents that work for the run, or are about to.
     pub fn agents_at_work(&self) -> usize {
         let agents = self.live().filter(|one| !self.only_checks(one.stage, one.cycle));
-        // Nobody comes for what was still to be brought when the run was stopped.
+        // Worktree moves of a stopped run will not be followed by an agent.
         let goes_on = self.leg().stopped.is_none() || bug!(StoppedErrandCounted);
-        agents.count() + self.errands().filter(|_| goes_on).count()
+        agents.count() + if goes_on { self.errands().count() } else { 0 }
     }
 
-    /// Says whether one more agent may work for the run.
+    /// Whether one more agent may work for the run.
     pub(super) fn has_room(&self, around: &Around<'_>) -> bool {
         let (own, planning) = (self.agents_at_work(), &self.spec.planning);
         let within =
@@ -71,7 +71,7 @@ impl Run {
             Phase::Bringing(errand) if errand.done => Some(self.assign(plan, task, errand, around)),
             Phase::Working { session, stage, cycle } => {
                 let end = self.session(*session)?.end.as_ref()?;
-                self.conclude_task(plan, task, (*stage, *cycle), end, around)
+                self.conclude_task(plan, task, *stage, *cycle, end, around)
             }
             Phase::Waiting
             | Phase::Bringing(_)
@@ -81,16 +81,16 @@ impl Run {
         }
     }
 
-    /// Goes on with a conversation whose worktree stands where the task begins.
+    /// Resumes a conversation whose worktree is at the task's starting point.
     fn assign(&self, plan: &PlanTask, task: &Task, errand: &Errand, around: &Around<'_>) -> Step {
         let handed = |reason: String| {
             let (task, from) = (plan.id.clone(), errand.session);
             Step::Event(HandedOver { task, from, reason }.into())
         };
         let Some(session) = (around.look)(errand.session) else {
-            return handed("its conversation is not known any more".to_owned());
+            return handed("its conversation no longer exists".to_owned());
         };
-        // What it may use was told when it was opened.
+        // Its budget was set when it was opened, so it may have to be raised.
         if let Some(raise) = self.give_more(session, around) {
             return raise;
         }
@@ -114,7 +114,7 @@ impl Run {
         }
     }
 
-    /// Begins the first task that nothing is missing for, if there is room.
+    /// Begins the first ready task, if an agent slot is free.
     fn start_ready(&self, graph: &Graph, around: &Around<'_>) -> Option<Step> {
         let mut ready = graph.ready().peekable();
         ready.peek()?;
@@ -127,8 +127,9 @@ impl Run {
         ready.find_map(|(plan, task)| self.start(graph, plan, task, around))
     }
 
-    /// Begins a task, unless its conversation has to be waited for. A worktree is not touched while somebody may work in it: the
-    /// agent that ended there has to be gone, and one that cannot be ended keeps it.
+    /// Begins a task, unless its conversation is not available yet. A worktree is not touched while
+    /// an agent may work in it: the agent that ended there must be gone, and one that cannot be
+    /// killed keeps it.
     fn start(
         &self,
         graph: &Graph,
@@ -142,11 +143,11 @@ impl Run {
         let launch = (around.look)(session).and_then(|session| session.launches.last());
         match launch.filter(|launch| !launch.is_gone() && !bug!(WorktreeTakenFromAgent)) {
             Some(launch) if launch.is_given_up() => {
-                Some(hand_over(plan, session, "its agent could not be ended"))
+                Some(hand_over(plan, session, "its agent could not be stopped"))
             }
-            // Nobody ends an agent while a person is at its screen, and that may be for long.
+            // An agent is not stopped while a user is attached to its screen, which may take long.
             Some(launch) if launch.is_attended() && launch.stop.is_none() => {
-                Some(hand_over(plan, session, "a person is at its agent's screen"))
+                Some(hand_over(plan, session, "a user is attached to its agent"))
             }
             Some(_) => None,
             None => {
@@ -156,8 +157,8 @@ impl Run {
         }
     }
 
-    /// Gives the conversation that a task goes on with, and where its worktree has to stand. What was handed over is
-    /// not taken back, and whoever took it over keeps it.
+    /// Returns the conversation that a task continues, and the target of its worktree. A handover
+    /// is not undone: the successor keeps the task.
     fn conversation_for(
         &self,
         graph: &Graph,
@@ -175,17 +176,18 @@ impl Run {
         if task.worker.is_some() || left.is_some() {
             return None;
         }
-        let any = plan.after.first().filter(|_| bug!(ConversationShared));
+        let any = if bug!(ConversationShared) { plan.after.first() } else { None };
         let before = graph.goes_on_with(&plan.id).or(any).and_then(|id| graph.task(id))?;
         Some((before.worker?, Some(self.base().clone())))
     }
 
-    /// Says what the end of a task's session means for it.
+    /// Decides how a task continues after its session ended.
     fn conclude_task(
         &self,
         plan: &PlanTask,
         task: &Task,
-        (stage, cycle): (Stage, u32),
+        stage: Stage,
+        cycle: u32,
         end: &SessionEnd,
         around: &Around<'_>,
     ) -> Option<Step> {
@@ -195,17 +197,17 @@ impl Run {
         let headless = task.headless.as_deref();
         if stage == Stage::TaskReview {
             return match self.reviewed(stage, end, cycle, headless)? {
-                // Who told nothing, though all went well, would tell nothing again.
+                // A session that ended well without a result would produce none in a retry either.
                 Err(why) if end.is_good() => Some(fail_task(plan, why)),
-                Err(why) => Some(self.begin_again(plan, task, (stage, end), why)),
+                Err(why) => Some(self.begin_again(plan, task, stage, end, why)),
                 Ok(Reviewing::Done) => Some(queued(plan)),
                 Ok(Reviewing::Again) => self.review_task(plan, task, cycle + 1, around),
             };
         }
         let from = task.base.as_ref().unwrap_or(&self.spec.target.base);
         match self.worked(end, headless, from)? {
-            Err(why) => Some(self.begin_again(plan, task, (stage, end), why)),
-            // What comes back from the queue was reviewed before.
+            Err(why) => Some(self.begin_again(plan, task, stage, end, why)),
+            // Work that came back from the queue was reviewed before.
             Ok(()) if self.spec.reviews.task == ReviewMode::Off || task.returned.is_some() => {
                 Some(queued(plan))
             }
@@ -227,12 +229,13 @@ impl Run {
         }
     }
 
-    /// Begins what failed once more, if it may be, and fails the task otherwise.
+    /// Retries failed work if allowed, and fails the task otherwise.
     fn begin_again(
         &self,
         plan: &PlanTask,
         task: &Task,
-        (stage, end): (Stage, &SessionEnd),
+        stage: Stage,
+        end: &SessionEnd,
         detail: String,
     ) -> Step {
         match self.retry(task, end) {
@@ -244,8 +247,9 @@ impl Run {
         }
     }
 
-    /// Says whether work that failed is begun once more, and whether by another agent: one whose work was refuted to
-    /// the last has had its chances. What a person ended, or the agent itself gave up, stays ended.
+    /// Returns whether failed work is retried, and whether by another agent. An agent whose work
+    /// was refuted to the last has used its chances. Work that a user stopped or the agent gave up
+    /// is not retried.
     fn retry(&self, task: &Task, end: &SessionEnd) -> Option<bool> {
         let fresh = match end.cause {
             Some(
@@ -266,19 +270,22 @@ impl Run {
 
     fn attend_queue(&self, graph: &Graph) -> Option<Step> {
         let queue = &graph.queue;
-        // Two that mend the same lines at the same time would meet again.
+        // Two tasks that resolve the same lines at the same time would conflict again.
         let free = |met: &&Conflict| !graph.is_mended_by_another(&met.task, &met.files);
         if let Some(met) = queue.conflicts.iter().find(free) {
             let why = Return::Conflict(met.clone());
             return Some(self.give_back(graph, &met.task, why));
         }
-        // One check at a time, and its end is taken before.
+        // One check at a time. Its end is handled first.
         let checking = self.live().any(|one| one.stage == Stage::Tasks);
-        let batch = queue.batch.as_ref().filter(|_| !checking)?;
+        if checking {
+            return None;
+        }
+        let batch = queue.batch.as_ref()?;
         match queue.next() {
             QueueStep::Rest | QueueStep::Merge | QueueStep::Integrate(_) => None,
             QueueStep::Prove(_) if queue.stumbles >= MAX_STUMBLES => {
-                let detail = format!("checks came to no result {MAX_STUMBLES} times in a row");
+                let detail = format!("checks were inconclusive {MAX_STUMBLES} times in a row");
                 Some(stopped(Cause::Queue, detail))
             }
             QueueStep::Prove(len) if self.needs_no_check(graph, batch, len) => {
@@ -297,16 +304,15 @@ impl Run {
     fn give_back(&self, graph: &Graph, id: &TaskId, why: Return) -> Step {
         let often = graph.task(id).is_some_and(|task| task.returns >= MAX_RETURNS);
         let (task, why) = (id.clone(), Box::new(why));
-        match often {
-            false => Step::Event(TaskReturned { task, why }.into()),
-            true => {
-                let detail = format!("it came back from the merge queue {MAX_RETURNS} times");
-                Step::Event(TaskFailed { task, detail }.into())
-            }
+        if often {
+            let detail = format!("it came back from the merge queue {MAX_RETURNS} times");
+            Step::Event(TaskFailed { task, detail }.into())
+        } else {
+            Step::Event(TaskReturned { task, why }.into())
         }
     }
 
-    /// Gives the checks that failed on the shortest part of the batch that was refuted.
+    /// Returns the failed checks of the shortest refuted prefix of the batch.
     fn failed_checks(&self, batch: &Batch) -> Vec<Receipt> {
         let by = batch.refuted.as_ref().and_then(|refuted| self.session(refuted.by));
         let end = by.and_then(|session| session.end.as_ref());
@@ -314,7 +320,7 @@ impl Run {
         end.into_iter().flat_map(|end| end.receipts.iter().filter(failed).cloned()).collect()
     }
 
-    /// A tree that passed all of these checks before passes them again.
+    /// Whether the tree already passed all of these checks.
     fn needs_no_check(&self, graph: &Graph, batch: &Batch, len: usize) -> bool {
         let wanted = self.checks_of_merged(graph, batch, len);
         let Some(link) = batch.links.get(len.wrapping_sub(1)) else { return false };
@@ -323,7 +329,7 @@ impl Run {
         wanted.is_empty() || known
     }
 
-    /// Gives the checks of the run and of all tasks that a merged tree has.
+    /// Returns the checks of the run and of all tasks in a merged tree.
     fn checks_of_merged<'a>(&'a self, graph: &'a Graph, batch: &Batch, len: usize) -> Vec<&'a str> {
         let merged = |id: &TaskId, task: &Task| {
             task.phase == Phase::Merged || batch.links.iter().take(len).any(|one| one.task == *id)
@@ -344,12 +350,13 @@ impl Run {
         })
     }
 
-    /// All tasks are merged, or nothing more can be done for those that are left.
+    /// Ends the stage when all tasks are merged, or nothing more can be done for the rest.
     fn end_tasks(&self, graph: &Graph) -> Option<Step> {
         if graph.is_done() {
             return Some(enter(self.following(Stage::Tasks)));
         }
-        // Also who has ended may have something to come: its work is being committed, or waits for a reviewer.
+        // An ended session may still lead to something: its work is being committed, or waits for a
+        // reviewer.
         let waits = graph.tasks().any(|(_, task)| task.is_under_way());
         if waits || self.is_live() || !graph.queue.is_idle() || graph.ready().next().is_some() {
             return None;
@@ -369,7 +376,8 @@ impl Run {
         (!failed.is_empty()).then(|| stopped(Cause::Tasks, detail))
     }
 
-    /// Gives the checks for the work on a task: the run's, its own, and those of others that it broke before.
+    /// Returns the checks for a task: the run's, its own, and those of other tasks that it broke
+    /// before.
     pub(super) fn checks_of(&self, plan: &PlanTask) -> Vec<String> {
         let mut checks = self.checks_with([plan]);
         let task = self.graph.as_ref().and_then(|graph| graph.task(&plan.id));
@@ -385,13 +393,13 @@ impl Run {
         checks.into_iter().map(str::to_owned).collect()
     }
 
-    /// Gives the checks of the run and of these tasks, each once.
+    /// Returns the checks of the run and of these tasks, without duplicates.
     pub(super) fn checks_with<'a>(
         &'a self,
         tasks: impl IntoIterator<Item = &'a PlanTask>,
     ) -> Vec<&'a str> {
         let mut checks: Vec<&str> = Vec::new();
-        // A command that nobody agreed to is never run, whatever let the plan pass.
+        // A command without consent never runs, even if the plan passed.
         let of_tasks = tasks.into_iter().flat_map(|plan| &plan.checks);
         let of_tasks = of_tasks.filter(|check| self.may_run(check) && !self.spec.no_checks);
         for check in self.spec.checks.iter().chain(of_tasks) {
@@ -402,7 +410,7 @@ impl Run {
         checks
     }
 
-    /// Gives what a session for a task is opened with.
+    /// Returns the job of a session for a task.
     fn task_job<'a>(
         &'a self,
         plan: &'a PlanTask,
@@ -410,9 +418,10 @@ impl Run {
         stage: Stage,
         cycle: u32,
     ) -> Job<'a> {
-        let begins = match stage == Stage::TaskReview {
-            true => task.head.as_ref(),
-            false => task.returned.as_ref().map(Return::merge),
+        let begins = if stage == Stage::TaskReview {
+            task.head.as_ref()
+        } else {
+            task.returned.as_ref().map(Return::merge)
         };
         let base = &begins.unwrap_or(self.base()).commit;
         Job { stage, cycle, task: Some(plan), base, checks: self.checks_of(plan) }

@@ -1,4 +1,4 @@
-//! Why a run is in its state, and which session that is about.
+//! Why a run is in its state, and the session responsible for it.
 
 use super::{
     held::Approval,
@@ -28,13 +28,13 @@ impl RunReason {
 }
 
 impl Run {
-    /// Returns why the run is in its state: what it waits for, or why it ended.
+    /// Returns why the run is in its state: its next dependency, or the reason of its end.
     pub fn reason<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunReason {
         let leg = self.leg();
         match (&leg.sealed, &leg.stopped) {
             (Some(outcome), stopped) => self.why_ended(outcome, stopped.as_ref()),
             (None, Some(stopped)) => {
-                let text = format!("{}; what it started is being ended", told(stopped));
+                let text = format!("{}; its sessions are being stopped", told(stopped));
                 RunReason::of(text, self.live().next())
             }
             (None, None) => self.why_running(look),
@@ -43,8 +43,8 @@ impl Run {
 
     fn why_ended(&self, outcome: &Outcome, stopped: Option<&Stopped>) -> RunReason {
         match outcome.ending {
-            Ending::Succeeded => RunReason::new("every check passed on the tree that it ends with"),
-            Ending::Completed => RunReason::new("its work is done, and no check proves it"),
+            Ending::Succeeded => RunReason::new("every check passed on its final tree"),
+            Ending::Completed => RunReason::new("its work is done, but no check proves it"),
             Ending::Cancelled => {
                 RunReason::new(stopped.map_or_else(|| "it was cancelled".to_owned(), told))
             }
@@ -59,25 +59,25 @@ impl Run {
         }
     }
 
-    /// Returns the newest session that ended badly, where a session is what made the run fail.
+    /// Returns the newest session that ended badly, if a session caused the failure.
     fn to_blame(&self, cause: Option<Cause>) -> Option<&RunSession> {
-        let by_session = match cause? {
-            Cause::Landing | Cause::Budget | Cause::Queue => false,
-            Cause::Triage | Cause::Plan | Cause::Tasks | Cause::Work | Cause::Review => true,
-        };
+        match cause? {
+            Cause::Landing | Cause::Budget | Cause::Queue => return None,
+            Cause::Triage | Cause::Plan | Cause::Tasks | Cause::Work | Cause::Review => {}
+        }
         let bad = |one: &&RunSession| one.end.as_ref().is_some_and(|end| !end.is_good());
         let leg = self.leg().no;
-        let of_leg = self.sessions.iter().rev().filter(|one| one.leg == leg);
-        of_leg.filter(|_| by_session).find(bad)
+        let mut of_leg = self.sessions.iter().rev().filter(|one| one.leg == leg);
+        of_leg.find(bad)
     }
 
     fn why_running<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunReason {
         match self.approval() {
             Some(Approval::Plan(_)) => {
-                return RunReason::new("it waits for you to approve of the plan");
+                return RunReason::new("it waits for you to approve the plan");
             }
             Some(Approval::Landing(_)) => {
-                return RunReason::new("it waits for you to approve of the landing");
+                return RunReason::new("it waits for you to approve the landing");
             }
             None => {}
         }
@@ -99,7 +99,7 @@ impl Run {
         RunReason::new(match (self.stage, &self.landing) {
             (Stage::Land, Landing::Requested(_)) => "it waits for its pull request",
             (Stage::Land, _) => "its work is being landed",
-            (Stage::Tasks, _) => "what its tasks left is being merged and checked",
+            (Stage::Tasks, _) => "its finished tasks are being merged and checked",
             (
                 Stage::Intake
                 | Stage::Triage

@@ -1,4 +1,5 @@
-//! One agent belongs to one session: two that watch it would each count its turns and type to it.
+//! Detects that an agent already belongs to a session. Two sessions watching one agent would both count
+//! its turns and type to it.
 
 use super::{
     launch::{Identity, Launch, LaunchPhase},
@@ -7,7 +8,8 @@ use super::{
 };
 
 impl Session {
-    /// Says whether it has the agent that is to be adopted, by its process or by the conversation that it is in now.
+    /// Whether the session already has the agent that is to be adopted, by its process or its current
+    /// conversation.
     pub fn has_agent(&self, adopted: &Adopted) -> bool {
         let lives = self.launches.last().is_none_or(Launch::may_live);
         let same_process = adopted.process.is_some() && adopted.process.as_ref() == self.child();
@@ -17,7 +19,7 @@ impl Session {
         lives && !over && (same_process || same_thread)
     }
 
-    /// Gives the process of the agent as far as it is known.
+    /// Returns the agent's process, if it is known.
     fn child(&self) -> Option<&Identity> {
         match self.launches.last().map(|launch| &launch.phase) {
             Some(LaunchPhase::Running { child, .. }) => child.as_ref(),

@@ -1,4 +1,4 @@
-//! What follows by itself, from the facts and from time. Level-triggered: the same after a restart.
+//! Automatic events, derived from the facts and from time. Level-triggered: the same after a restart.
 
 use super::{
     attempt::{ClaimSource, Sealed, Standing},
@@ -18,10 +18,10 @@ use crate::{
 };
 
 impl Session {
-    /// Gives the next event that is due without anyone asking, or none.
+    /// Returns the next automatic event that is due.
     ///
-    /// The caller folds it and asks again. Whenever [`Session::deadline`] is past, this gives an event
-    /// (a due silence excepted, which is decided with what the stream's reader heard).
+    /// The caller folds it and calls again. Whenever [`Session::deadline`] is past, this returns an
+    /// event (except for a due silence, which is decided with what the stream's reader heard).
     pub fn advance(&self, now: Moment) -> Option<Event> {
         if self.attempt().is_sealed() {
             let over = self.after_the_seal().or_else(|| self.give_up_the_compaction(now));
@@ -58,7 +58,7 @@ impl Session {
             .or_else(|| self.seal_if_due(now))
     }
 
-    /// Gives the moment at which time alone will change something, and what.
+    /// Returns the moment at which time alone changes something, and what that is.
     pub fn deadline(&self) -> Option<(u64, Due)> {
         let sealed = self.attempt().is_sealed();
         let open = [
@@ -75,12 +75,15 @@ impl Session {
             self.quiet_deadline(),
             self.own_turn_deadline(),
         ];
-        open.into_iter()
-            .filter(|_| !sealed)
+        let until_sealed: &[Option<(u64, Due)>] = if sealed { &[] } else { &open };
+        let compaction = if sealed { self.compaction_deadline() } else { None };
+        until_sealed
+            .iter()
+            .copied()
             .flatten()
             .chain(self.escalation_deadline())
             .chain(self.retry_deadline())
-            .chain(self.compaction_deadline().filter(|_| sealed))
+            .chain(compaction)
             .min_by_key(|(at, _)| *at)
     }
 
@@ -96,12 +99,12 @@ impl Session {
                 RequestSettled { request: request.id, fate: Fate::Void, cursor: None }.into(),
             );
         }
-        // A call is answered for as long as there is somebody who waits for that.
+        // A call is answered for as long as its caller is running.
         let waits = |message: &Message| {
             let running = self.running().filter(|launch| launch.stop.is_none());
             let asker = message.returned.as_ref().map(|returned| returned.launch);
             let answers = asker.is_some() && asker == running.map(|launch| launch.id);
-            // A conversation may be made shorter before the next work begins.
+            // A conversation may be compacted before the next work begins.
             let compacts = message.kind == MessageKind::Compact && self.rests_after_its_work();
             answers || compacts
         };
@@ -125,23 +128,23 @@ impl Session {
         let reason = match (&self.work, &self.setup, self.current_launch().map(|l| &l.phase)) {
             (WorkState::Failed { reason }, _, _) => reason.as_str(),
             (_, SetupState::Failed { reason }, _) => reason,
-            // What the user stopped before it ran did not fail to start.
+            // A launch that the user stopped before it ran did not fail to start.
             (_, _, Some(LaunchPhase::Failed { .. })) if self.was_ended() => return None,
             (_, _, Some(LaunchPhase::Failed { reason })) => reason,
             (_, _, Some(_)) if self.refusal().is_some() => self.refusal().unwrap_or_default(),
-            (WorkState::Removed, _, None) => "its place of work was removed",
-            (_, _, None) if self.is_haunted() => "its former process could not be ended",
+            (WorkState::Removed, _, None) => "its worktree was removed",
+            (_, _, None) if self.is_haunted() => "its previous process could not be killed",
             _ => return None,
         };
         let stopped = AttemptStopped { cause: StopCause::Launch, detail: reason.to_owned() };
         (!self.attempt().is_decided()).then(|| stopped.into())
     }
 
-    /// A process that can neither be told anything nor be ended will not bring its attempt to an end.
+    /// Stops an attempt whose process can be neither reached nor killed: it would never end.
     fn give_up_the_process(&self) -> Option<Event> {
         let stop = self.current_launch()?.stop?;
         let stuck = matches!(self.attempt().shown, State::Idle | State::Rework);
-        let detail = "its process could not be ended".to_owned();
+        let detail = "its process could not be killed".to_owned();
         (stop.step == StopStep::GivenUp && stuck)
             .then(|| AttemptStopped { cause: StopCause::Launch, detail }.into())
     }
@@ -158,28 +161,30 @@ impl Session {
     }
 
     fn refusal(&self) -> Option<&str> {
-        let launch = self.current_launch().filter(|_| !self.is_relaunching())?;
-        launch.stream.refused.as_deref()
+        if self.is_relaunching() {
+            return None;
+        }
+        self.current_launch()?.stream.refused.as_deref()
     }
 
-    /// No model call starts once the budget is known to be used up.
+    /// Stops the attempt once its budget is known to be used up, so that no further model call starts.
     fn run_out_of_budget(&self) -> Option<Event> {
         let detail = self.used_up()?.detail;
         self.may_use_more().then(|| AttemptStopped { cause: StopCause::Budget, detail }.into())
     }
 
-    /// Says whether the agent may begin another model call for its attempt.
+    /// Whether the agent may begin another model call for its attempt.
     pub(crate) fn may_use_more(&self) -> bool {
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
         !self.attempt().is_decided() && !claimed
     }
 
-    /// Says what of the budget is used up, if anything is.
+    /// Returns the exhausted part of the session's budget, if any.
     pub(super) fn used_up(&self) -> Option<UsedUp> {
         self.used_up_of(self.budget)
     }
 
-    /// Says what of a budget is used up, if anything is.
+    /// Returns the exhausted part of a budget, if any.
     pub(crate) fn used_up_of(&self, budget: Budget) -> Option<UsedUp> {
         let over = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
         let tokens = over(budget.tokens, self.usage.total());
@@ -196,7 +201,7 @@ impl Session {
         Some(UsedUp { detail: format!("{} are used", used.join(" and ")), raise })
     }
 
-    /// Counts the turns that are over: the one that is open was begun within the budget.
+    /// Counts finished turns. An open turn began within the budget.
     fn turns_ended(&self) -> u64 {
         let open = self.launches.last().is_some_and(|launch| {
             launch.may_live() && matches!(launch.stream.turn, TurnState::Open { turn: Some(_) })
@@ -216,17 +221,18 @@ impl Session {
         })
     }
 
-    /// An agent that died at work goes on in a new process, once all of the former one is gone.
+    /// Resumes an agent that crashed at work, in a new process, once the old process tree is gone.
     fn go_on_after_a_crash(&self) -> Option<Event> {
-        // Whoever is not followed any more is gone.
+        // A launch that is no longer followed is gone.
         self.died_at_work().filter(|launch| !launch.is_followed())?;
-        // What only the dead process could have used is void; a question can still be answered, and then is.
+        // Approvals are void: only the dead process could have used them. A question can still be
+        // answered, and resumes the work.
         let void = self.void_approvals().next().or_else(|| self.lose_an_approval());
         let owed = || LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into();
         Some(void.unwrap_or_else(owed))
     }
 
-    /// A word on an approval that never arrived is for nobody else than the process that had asked.
+    /// Drops an undelivered answer to an approval: it was meant only for the process that asked.
     fn lose_an_approval(&self) -> Option<Event> {
         let approves = |message: &&Message| {
             let request = self.requests.iter().find(|r| Some(r.id) == message.request);
@@ -237,7 +243,7 @@ impl Session {
         Some(MessageLost { key, reason: "the process that asked has ended".to_owned() }.into())
     }
 
-    /// Gives the launch that died at work, if it may go on: that is done a bounded number of times.
+    /// Returns the launch that crashed at work, if it may be resumed. The number of resumes is limited.
     fn died_at_work(&self) -> Option<&Launch> {
         let launch = self.current_launch()?;
         let crashed = match &launch.phase {
@@ -245,9 +251,9 @@ impl Session {
             LaunchPhase::Unobserved { .. } => true,
             LaunchPhase::Owed | LaunchPhase::Running { .. } | LaunchPhase::Failed { .. } => false,
         };
-        // A member at rest has nothing to go on with: what is sent to it next wakes it.
+        // An idle team member has nothing to resume: its next message wakes it.
         let waits = self.messages.iter().any(|message| message.fate == MessageFate::Queued);
-        // Nor has one whose turn was interrupted: the user says what comes next.
+        // Neither has an agent whose turn was interrupted: the user decides what comes next.
         let idles = self.is_member() || self.attempt().held;
         let rests = idles && launch.stream.turn == TurnState::Over && !waits;
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
@@ -258,9 +264,12 @@ impl Session {
         (crashed && at_work && resumable && bounded && undecided).then_some(launch)
     }
 
-    /// Gives the approval that has waited longest, if such waits are bounded.
+    /// Returns the approval that has waited longest, if such waits are limited.
     fn oldest_approval(&self) -> Option<(u64, &Request)> {
-        let patience = self.spec.bounds.approval_ms.filter(|_| !self.attempt().is_decided())?;
+        if self.attempt().is_decided() {
+            return None;
+        }
+        let patience = self.spec.bounds.approval_ms?;
         let approvals = self.open_requests().filter(|r| r.asked.kind == RequestKind::Approval);
         approvals.map(|r| (r.at.deadline(patience), r)).min_by_key(|(at, _)| *at)
     }
@@ -269,10 +278,10 @@ impl Session {
         self.oldest_approval().map(|(at, _)| (at, Due::Expiry))
     }
 
-    /// Nobody decided in time, and the rules say what that means.
+    /// Denies an approval that was not decided in time.
     fn expire(&self, now: Moment) -> Option<Event> {
         let (_, request) = self.oldest_approval().filter(|(at, _)| now.mono_ms >= *at)?;
-        let rule = "expired: nobody decided in time".to_owned();
+        let rule = "expired: not decided in time".to_owned();
         Some(RequestRuled { request: request.id, reply: Reply::Deny, rule }.into())
     }
 
@@ -287,14 +296,17 @@ impl Session {
 
     fn handshake_deadline(&self) -> Option<(u64, Due)> {
         let launch = self.shaking_hands()?;
-        // A handshake takes two: no time counts in which nobody was there to answer the agent.
+        // Time without a daemon does not count: nothing could respond to the agent.
         let since = launch.followed.unwrap_or(launch.owed_at);
         Some((since.deadline(self.spec.bounds.handshake_ms), Due::Handshake))
     }
 
-    /// Gives the launch that runs and has yet to name its conversation.
+    /// Returns the running launch that has not reported its conversation yet.
     pub(super) fn shaking_hands(&self) -> Option<&Launch> {
-        let launch = self.current_launch().filter(|_| self.spec.agent.driver.shakes_hands())?;
+        if !self.spec.agent.driver.shakes_hands() {
+            return None;
+        }
+        let launch = self.current_launch()?;
         let waiting = matches!(launch.phase, LaunchPhase::Running { .. })
             && !launch.stream.ready
             && launch.stop.is_none()
@@ -304,11 +316,11 @@ impl Session {
 
     fn give_up_the_handshake(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.handshake_deadline()?;
-        let detail = "the agent did not say which conversation it has".to_owned();
+        let detail = "the agent did not report its conversation in time".to_owned();
         (now.mono_ms >= at).then(|| AttemptStopped { cause: StopCause::Launch, detail }.into())
     }
 
-    /// Says whether a process lives on that Provost gave up ending: nothing is started beside it.
+    /// Whether an unkillable process is left. No other process is started beside it.
     fn is_haunted(&self) -> bool {
         self.launches.iter().any(Launch::is_given_up)
     }
@@ -326,7 +338,7 @@ impl Session {
         (now.mono_ms >= at).then(|| AttemptStopped { cause: StopCause::Timeout, detail }.into())
     }
 
-    /// The launch's policy speaks for a process that exited 0 and claimed nothing.
+    /// Claims completion for a process that exited 0 without a claim, if the exit policy allows it.
     fn believe_exit0(&self) -> Option<Event> {
         let launch = self.current_launch()?;
         let by_itself = matches!(
@@ -351,8 +363,8 @@ impl Session {
 
     fn stream_settle_deadline(&self) -> Option<(u64, Due)> {
         let launch = self.current_launch().filter(|launch| launch.may_live())?;
-        let closed = launch.stream.closed.filter(|_| !launch.stream.settled)?;
-        Some((closed.deadline(self.spec.bounds.stream_settle_ms), Due::StreamSettle))
+        let at = launch.stream.closed?.deadline(self.spec.bounds.stream_settle_ms);
+        (!launch.stream.settled).then_some((at, Due::StreamSettle))
     }
 
     fn settle_stream(&self, now: Moment) -> Option<Event> {
@@ -361,7 +373,7 @@ impl Session {
         (now.mono_ms >= at).then(|| StreamSettled { launch }.into())
     }
 
-    /// Ends a process whose attempt was decided, or that closed its stream and lives on.
+    /// Stops a process whose attempt was decided, or that closed its stream but keeps running.
     fn end_what_was_decided(&self) -> Option<Event> {
         let launch = self.current_launch().filter(|launch| launch.may_be_ended())?;
         let why = match (self.attempt().is_decided(), launch.stream.settled) {
@@ -372,7 +384,8 @@ impl Session {
         Some(self.stop_launch(launch.id, why).into())
     }
 
-    /// A member whose team is over is ended once its turn is over, or it is silent. A person at its screen keeps it.
+    /// Stops a member whose team has ended, once its turn is over or it is silent. A user at its screen
+    /// keeps it running.
     fn end_after_its_team(&self) -> Option<Event> {
         let dismissed = self.dismissed.as_ref()?;
         let launch = self.launches.last().filter(|launch| launch.may_be_ended())?;
@@ -385,13 +398,14 @@ impl Session {
         self.attempt().shown == State::Idle && self.process() == Process::Alive
     }
 
-    /// Says whether the session works for a task that stands alone, and rests between what it is sent.
+    /// Whether the session is a member of a team, and idles between messages.
     pub(super) fn is_member(&self) -> bool {
         self.spec.agent.settings.member.is_some()
     }
 
-    /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed. A member of a
-    /// task waits for its next message. One with a person at its screen is that person's, and so is one that a person interrupted: whoever does that goes on.
+    /// Asks an idle agent without a claim for its result, once. If it is idle again, or does not
+    /// respond, it is stopped. A team member waits for its next message instead. An agent with a user at
+    /// its screen is left to that user, and one that a user interrupted waits for that user.
     fn ask_for_a_result(&self) -> Option<Event> {
         let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
         let asks = !self.spec.agent.driver.has_terminal()
@@ -399,7 +413,10 @@ impl Session {
             && !self.is_compacting()
             && !self.repeats_a_message()
             && !self.is_member();
-        let launch = self.current_launch().filter(free).filter(|_| asks)?;
+        if !asks {
+            return None;
+        }
+        let launch = self.current_launch().filter(free)?;
         let asked = self.attempt().result_asked.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }
             && self.attempt().shown == State::Stalled;
@@ -407,16 +424,11 @@ impl Session {
             (false, true) => {
                 let attempt = self.attempt();
                 let key = format!("result-{}-{}", attempt.no, attempt.reworks);
-                // An agent that goes on with another's work is asked for its own.
-                let key = match self.knows(&key) {
-                    true => format!("{key}-l{}", launch.id.no),
-                    false => key,
-                };
-                // A refused question is asked anew.
-                let key = match self.knows(&key) {
-                    true => format!("{key}-{}", self.messages.len()),
-                    false => key,
-                };
+                // An agent that takes over is asked for its own result.
+                let key = if self.knows(&key) { format!("{key}-l{}", launch.id.no) } else { key };
+                // A rejected request for the result is sent again.
+                let messages = self.messages.len();
+                let key = if self.knows(&key) { format!("{key}-{messages}") } else { key };
                 Some(ResultAsked { key }.into())
             }
             (true, idle) if idle || deaf => {
@@ -426,26 +438,25 @@ impl Session {
         }
     }
 
-    /// Refuted work goes back to the living agent, a bounded number of times.
+    /// Sends refuted work back to the running agent, a limited number of times.
     fn send_back(&self) -> Option<Event> {
         let launch = self.current_launch().filter(|launch| launch.may_be_ended())?;
         if self.attempt().shown != State::Rework {
             return None;
         }
         let attempt = self.attempt();
-        // What keeps a check from being run is nothing that the agent could repair.
+        // The agent cannot repair a check that could not be run.
         let may_talk =
             self.spec.agent.driver.has_protocol() && !self.verification().could_not_run();
-        match may_talk && attempt.reworks < self.spec.bounds.rework {
-            false => Some(self.stop_launch(launch.id, StopWhy::ReworkExhausted).into()),
-            true => {
-                let key = format!("rework-{}-{}", attempt.no, attempt.reworks + 1);
-                Some(ReworkSent { key, text: self.refutation() }.into())
-            }
+        if may_talk && attempt.reworks < self.spec.bounds.rework {
+            let key = format!("rework-{}-{}", attempt.no, attempt.reworks + 1);
+            Some(ReworkSent { key, text: self.refutation() }.into())
+        } else {
+            Some(self.stop_launch(launch.id, StopWhy::ReworkExhausted).into())
         }
     }
 
-    /// Says to the agent what refuted its work.
+    /// Describes to the agent why its work was refuted.
     fn refutation(&self) -> String {
         match self.verification() {
             Verification::Failed(Refuted::EmptyDiff) => "Nothing was changed.".to_owned(),
@@ -459,14 +470,14 @@ impl Session {
         }
     }
 
-    /// Gives the end of what a check printed.
+    /// Returns the end of a check's output.
     fn printed_by(&self, command: &str) -> String {
         let receipts = &self.attempt().verifying.receipts;
         let receipt = receipts.iter().find(|r| r.command == command && !r.tail.is_empty());
-        receipt.map_or(String::new(), |receipt| format!(" It printed last:\n{}", receipt.tail))
+        receipt.map_or(String::new(), |receipt| format!(" Last output:\n{}", receipt.tail))
     }
 
-    /// Gives the launch that is being ended. One that is only owed may run without anybody knowing.
+    /// Returns the launch that is being stopped. One that is only pending may already run, unobserved.
     fn being_ended(&self) -> Option<&Launch> {
         self.launches.last().filter(|launch| launch.is_being_ended())
     }
@@ -485,7 +496,7 @@ impl Session {
         let (at, _) = self.escalation_deadline()?;
         let launch = self.being_ended()?;
         let step = launch.stop?.step.next()?;
-        // An agent whose turn is over has nothing left to interrupt.
+        // An agent whose turn is over has nothing to interrupt.
         let quiet =
             launch.stop?.step == StopStep::Interrupt && launch.stream.turn == TurnState::Over;
         (now.mono_ms >= at || quiet).then(|| StopEscalated { launch: launch.id, step }.into())
@@ -507,7 +518,8 @@ impl Session {
         Some((from.deadline(window), Due::Seal))
     }
 
-    /// Whoever goes on has not ended: however long its tree takes to go, no window ends before that.
+    /// Whether the work will continue in another process. The attempt is not sealed meanwhile, however
+    /// long the old process tree takes to exit.
     pub(super) fn goes_on(&self) -> bool {
         self.died_at_work().is_some()
             || self.is_handing_over()
@@ -515,8 +527,8 @@ impl Session {
             || self.is_paused()
     }
 
-    /// Gives from when on and how long a terminal state has to stand. What checks proved for a run has stood since it was
-    /// claimed: whatever was said against it meanwhile would have been heard.
+    /// Returns the start and length of the settle window. For a run, a verified success counts from its
+    /// claim, because contrary reports would have arrived during the checks.
     fn settle_window(&self) -> (Moment, u64) {
         let (attempt, own) = (self.attempt(), self.spec.bounds.settle_ms);
         match (attempt.shown, self.spec.run, &attempt.claim) {
@@ -526,7 +538,8 @@ impl Session {
         }
     }
 
-    /// A decided attempt is sealed when its process is known to be gone, or Provost gave up ending it.
+    /// Whether a stop for the attempt is still in progress. A decided attempt is sealed once its process
+    /// is gone, or Provost gave up killing it.
     pub(super) fn is_stopping_for_it(&self) -> bool {
         let Some(launch) = self.current_launch().filter(|launch| launch.may_live()) else {
             return false;

@@ -1,4 +1,4 @@
-//! An attempt: one instruction until its outcome. Its facts are kept apart.
+//! An attempt: one instruction until its outcome, with its facts kept separately.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ use crate::{
     verdict::{Caveats, Receipt, Snapshot},
 };
 
-/// Who made a claim.
+/// The source of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimSource {
     Agent,
-    /// It was found in a drop box, as the agent's.
+    /// Found in a drop box, on behalf of the agent.
     DropBox,
     Operator,
     /// The launch's policy turned exit 0 into `completed`.
@@ -37,7 +37,7 @@ impl ClaimSource {
     }
 }
 
-/// What was said of the work, by whom and when.
+/// A statement about the work, with its source and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub kind: ClaimKind,
@@ -47,7 +47,7 @@ pub struct Claim {
     pub at: Moment,
 }
 
-/// What became of a report.
+/// The status of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -66,7 +66,7 @@ impl Standing {
     }
 }
 
-/// What the operator decided about an attempt, over its facts.
+/// The operator's decision about an attempt, which overrides its facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     pub state: State,
@@ -75,7 +75,7 @@ pub struct Resolution {
     pub at: Moment,
 }
 
-/// The end of an attempt as it was judged; never changed again.
+/// The outcome of an attempt. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealed {
     pub judgement: Judgement,
@@ -87,27 +87,27 @@ pub struct Sealed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verifying {
     pub snapshot: Option<Snapshot>,
-    /// What has to be told of the newest snapshot.
+    /// Caveats of the newest snapshot.
     #[serde(default, skip_serializing_if = "Caveats::is_empty")]
     pub caveats: Caveats,
     pub receipts: Vec<Receipt>,
-    /// The tree was the same when it was taken again after the checks.
+    /// Whether a second snapshot after the checks had the same tree.
     pub confirmed: bool,
-    /// Counts snapshots, and rounds that were given up: part of the keys of both.
+    /// Counts snapshots and abandoned rounds. Part of the keys of both.
     pub taken: u32,
-    /// How many times the tree had moved meanwhile.
+    /// How many times the tree had changed in between.
     pub moved: u32,
     pub failed: Option<String>,
 }
 
 impl Verifying {
-    /// Forgets what was found: the work goes on, and a verdict on an old tree is none.
+    /// Discards the evidence: the work continues, and a verdict on an old tree does not count.
     pub(super) fn void(&mut self) {
         *self = Verifying { taken: self.taken + 1, ..Verifying::default() };
     }
 }
 
-/// Counts the time that an attempt is worked on; waiting for a person does not count.
+/// Counts the working time of an attempt, excluding time spent waiting for a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     pub spent_ms: u64,
@@ -126,7 +126,7 @@ impl Clock {
         }
     }
 
-    /// Gives the moment at which a limit is reached, if the clock runs.
+    /// Returns the moment at which a limit is reached, if the clock runs.
     pub fn deadline(&self, limit_ms: u64) -> Option<u64> {
         Some(self.running_since?.saturating_add(limit_ms.saturating_sub(self.spent_ms)))
     }
@@ -140,7 +140,7 @@ pub struct Attempt {
     pub opened: Moment,
     pub claim: Option<Claim>,
     pub late_claims: Vec<Claim>,
-    /// What was told in the form that was asked for.
+    /// The structured result, if one was requested.
     #[serde(default)]
     pub result: Option<Structured>,
     pub cancelled: Option<String>,
@@ -149,27 +149,28 @@ pub struct Attempt {
     pub resolutions: Vec<Resolution>,
     pub verifying: Verifying,
     pub reworks: u32,
-    /// How many times a died agent's conversation was gone on with.
+    /// How many times the conversation was resumed after a crash.
     #[serde(default)]
     pub resumes: u32,
-    /// How many times the account's limit was waited for.
+    /// How many times the attempt waited for the account's usage limit.
     #[serde(default)]
     pub limit_waits: u32,
-    /// How many times a launch was repeated that failed before the agent answered.
+    /// How many times a launch was repeated that failed before the agent responded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub relaunches: u32,
-    /// How many times in a row the agent's program refused the question for the result.
+    /// How many times in a row the agent's program rejected the request for the result.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
     pub result_asked: Option<Moment>,
-    /// How its last turn came out.
+    /// The outcome of its last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_turn: Option<LastTurn>,
-    /// Whether its turn was interrupted, by a command or at its screen, and the user has yet to say what comes next.
+    /// Whether its turn was interrupted, by a command or at its screen, and the user has not yet decided
+    /// how to continue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
     pub clock: Clock,
-    /// The state as it was shown last, and since when: what windows and hooks are measured by.
+    /// The last shown state and its start. Windows and hooks are based on it.
     pub shown: State,
     pub since: Moment,
     pub sealed: Option<Sealed>,
@@ -183,14 +184,16 @@ fn is_zero(count: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastTurn {
     pub end: TurnEnd,
-    /// What the agent said last in it.
+    /// The agent's last message in it.
     pub says: Option<String>,
 }
 
 impl Attempt {
-    /// Takes note of how a turn came out. The turn in which an agent is asked for its result answers nobody else.
+    /// Records the outcome of a turn. A turn that was asked for the result and has no message of its own
+    /// keeps the previous turn's message.
     pub(super) fn turn_ended(&mut self, ended: &TurnEnded) {
-        let before = self.last_turn.take().filter(|_| self.result_asked.is_some());
+        let last = self.last_turn.take();
+        let before = if self.result_asked.is_some() { last } else { None };
         let says = ended.says.clone().or_else(|| before.and_then(|before| before.says));
         self.last_turn = Some(LastTurn { end: ended.end.clone(), says });
     }
@@ -234,7 +237,7 @@ impl Attempt {
         self.last_turn.as_ref().is_some_and(|last| last.end == TurnEnd::Interrupted)
     }
 
-    /// Says whether someone decided about the attempt, so that its facts no longer matter.
+    /// Whether the attempt was decided, so that its facts no longer matter.
     pub fn is_decided(&self) -> bool {
         self.cancelled.is_some()
             || self.superseded

@@ -1,7 +1,8 @@
-//! Calls of the tools by which a member of a task acts on it.
+//! Tool calls by which a member acts on its team.
 //!
-//! A call is recorded when it is read, and answered in the same commit: by then the task has decided about it. The answer
-//! is owed to the agent like every other message, so a crash at any point neither loses a call nor repeats it.
+//! A call is recorded when it is read, and answered in the same commit, after the team has decided about
+//! it. The answer is delivered to the agent like every other message, so a crash at any point neither
+//! loses nor repeats a call.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,32 +14,34 @@ use super::{
 };
 use crate::{ids::LaunchId, limits::MAX_REPORTS, task, time::Moment};
 
-/// How many calls a session remembers, so that one which is told again is known; all of them are in its events.
+/// The maximum number of calls kept in memory, to recognise repeated ones. The session's events have all
+/// of them.
 pub const MAX_CALLS_KEPT: usize = 100;
 
 /// The longest answer to a call, in bytes.
 pub const MAX_ANSWER: usize = 16 << 10;
 
-/// The calls of a session.
+/// The tool calls of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
-    /// How many there were in all.
+    /// The total number of calls.
     pub made: u32,
-    /// The newest.
+    /// The newest calls.
     pub kept: Vec<ToolCall>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Counts the calls of the session.
+    /// The call's number within the session.
     pub no: u32,
     pub launch: LaunchId,
-    /// The agent's own name for the call, unique within its launch.
+    /// The agent's id for the call, unique within its launch.
     pub native: String,
-    /// What is asked, until it is answered.
+    /// The call itself, until it is answered.
     pub open: Option<task::Call>,
-    /// Whether the agent's own stream brought it, and takes its answer; otherwise whoever brought it waits for that.
+    /// Whether it arrived on the agent's stream, where its answer goes too. Otherwise its caller waits
+    /// for the answer.
     pub in_stream: bool,
 }
 
@@ -50,10 +53,11 @@ pub struct Returned {
     pub ok: bool,
 }
 
-/// How many reports a launch has made when calls on its stream are no longer answered: twice what is recorded.
+/// The number of reports of a launch beyond which calls on its stream are no longer answered: twice the
+/// recorded limit.
 const MAX_CALLS_REFUSED: u32 = 2 * MAX_REPORTS;
 
-/// The longest name of a call that is answered when the budget is used up, in bytes.
+/// The longest id of a call that is still answered when the budget is used up, in bytes.
 const MAX_NAME_REFUSED: usize = 256;
 
 type Decision = Result<Vec<Event>, Rejected>;
@@ -63,14 +67,14 @@ impl Calls {
         self.made == 0
     }
 
-    /// Gives the call that has yet to be answered.
+    /// Returns the call that is not answered yet.
     pub fn open(&self) -> Option<&ToolCall> {
         self.kept.iter().find(|call| call.open.is_some())
     }
 }
 
 impl Session {
-    /// Takes a call of the launch that works now, once.
+    /// Accepts a call of the current launch, once.
     pub(super) fn called(
         &self,
         launch: LaunchId,
@@ -79,7 +83,7 @@ impl Session {
         cursor: Option<Cursor>,
     ) -> Decision {
         let caller = self.launch(launch).ok_or(Rejected::UnknownLaunch(launch))?;
-        // Nobody waits for what an older launch asks.
+        // An older launch no longer waits for its calls.
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         let known = |one: &ToolCall| one.launch == launch && one.native == native;
         if !current || self.calls.kept.iter().any(known) {
@@ -97,7 +101,7 @@ impl Session {
         if native.len() > MAX_NAME_REFUSED || caller.reports.count >= MAX_CALLS_REFUSED {
             return Err(Rejected::Nothing);
         }
-        // On the stream the agent waits for an answer: it is told why its call was not taken.
+        // On the stream the agent waits for an answer, so it gets the reason for the rejection.
         let mark = self.refuse_report(caller).unwrap_or_default();
         let call = Box::new(task::Call::Unread { why: refused.to_string() });
         let called = ToolCalled { no, launch, native, call, cursor };
@@ -124,7 +128,7 @@ impl Session {
         self.calls.kept.drain(..surplus);
     }
 
-    /// An answer to what the stream brought is owed to the agent.
+    /// Queues the answer to a call that arrived on the stream.
     pub(super) fn return_call(&mut self, e: &ToolAnswered) {
         let Some(call) = self.calls.kept.iter_mut().find(|call| call.no == e.no) else { return };
         call.open = None;
@@ -150,7 +154,7 @@ impl Session {
     }
 }
 
-/// How many bytes of the ledger a call takes.
+/// Returns the size of a call in the ledger, in bytes.
 fn size(call: &task::Call) -> usize {
     serde_json::to_string(call).map_or(0, |text| text.len())
 }
@@ -159,7 +163,7 @@ fn clipped(text: &str) -> String {
     if text.len() <= MAX_ANSWER {
         return text.to_owned();
     }
-    let note = format!(" … (the rest of {} bytes is left out)", text.len());
+    let note = format!(" … (truncated; {} bytes in total)", text.len());
     let mut end = MAX_ANSWER - note.len();
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -1,4 +1,4 @@
-//! What may be asked of a session, and what may be observed about it.
+//! Commands of a session: requests of users, and observations about its agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ use crate::{
     verdict::{Caveats, Receipt, Snapshot},
 };
 
-/// What a fact is about.
+/// The kind of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
@@ -32,7 +32,7 @@ pub enum FactKind {
     Artifact,
 }
 
-/// Something that an agent's stream shows.
+/// An observation on an agent's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
     Ready {
@@ -44,16 +44,16 @@ pub enum Signal {
     TurnEnded {
         turn: Option<String>,
         end: TurnEnd,
-        /// What the turn took, if its end tells that.
+        /// The tokens the turn used, if its end reports them.
         usage: Option<Usage>,
-        /// What the agent said last in it, for whoever waits for an answer.
+        /// The agent's last message in the turn.
         says: Option<String>,
     },
-    /// The agent will not work as it was asked to.
+    /// The agent rejected its configuration.
     Refused {
         reason: String,
     },
-    /// The agent runs, and its server could not be connected to.
+    /// The agent runs, but connecting to its server failed.
     Unreachable {
         reason: String,
     },
@@ -61,19 +61,19 @@ pub enum Signal {
     Goal {
         active: bool,
     },
-    /// The agent's program did not take a message, by the key under which it was written.
+    /// The agent's program rejected the message written under this key.
     MessageRefused {
         key: String,
         reason: String,
-        /// Whether another turn is in its way.
+        /// Whether another turn blocks it.
         busy: bool,
     },
-    /// The agent works, with less than could be expected.
+    /// The agent works, but with reduced capabilities.
     Warned {
         text: String,
     },
     Said(Testimony),
-    /// How the work stands, together with a result in the form that was asked for.
+    /// A claim together with a result in the requested form.
     Told {
         kind: ClaimKind,
         text: Option<String>,
@@ -83,23 +83,23 @@ pub enum Signal {
     Withdrawn {
         native: String,
     },
-    /// What became of something that the agent had asked approval for: whether it was done.
+    /// The outcome of an action that the agent had asked approval for.
     CameOut {
         native: String,
         done: bool,
     },
-    /// The agent called a tool by which a member of a task acts on it.
+    /// The agent called a tool by which a member acts on its team.
     Called {
         native: String,
         call: Box<task::Call>,
     },
     Progress(Progress),
     Usage(Usage),
-    /// How full the context of the agent's model is now.
+    /// The current context usage of the agent's model.
     Context(Context),
-    /// The agent made its conversation shorter.
+    /// The agent compacted its conversation.
     Compacted,
-    /// The agent did not, though it was asked.
+    /// The agent did not compact its conversation, though asked.
     NotCompacted {
         reason: String,
     },
@@ -116,16 +116,16 @@ pub enum Signal {
     Closed,
 }
 
-/// Who speaks in a report.
+/// The sender of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reporter {
     Launch(LaunchId),
-    /// Whoever wrote it down for the launch; nobody saw who that was.
+    /// An unknown process, through the launch's drop box.
     Dropped(LaunchId),
     Operator,
 }
 
-/// What is said about the work.
+/// A statement about the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Testimony {
     Claim {
@@ -136,12 +136,12 @@ pub enum Testimony {
         kind: FactKind,
         value: String,
     },
-    /// How far the work is, said beside the stream.
+    /// Progress reported outside the stream.
     Progress(Progress),
 }
 
 impl Testimony {
-    /// How many bytes of text it has.
+    /// Returns the size of its text in bytes.
     pub fn len(&self) -> usize {
         match self {
             Testimony::Claim { text, .. } => text.as_deref().map_or(0, str::len),
@@ -155,18 +155,18 @@ impl Testimony {
     }
 }
 
-/// How a text is meant for the agent.
+/// How a text is delivered to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
     /// Steers the open attempt, or opens the next one if the last is sealed.
     Continue,
     /// Ends the open attempt as superseded and opens the next.
     Supersede,
-    /// The same, in a new process with a conversation of its own.
+    /// The same, in a new process with a new conversation.
     NewThread,
 }
 
-/// What an operator may make of an attempt. There is no way to `succeeded` here.
+/// An outcome that an operator may set. `succeeded` is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolve {
     Accepted,
@@ -174,7 +174,7 @@ pub enum Resolve {
     Cancelled,
 }
 
-/// What is asked of a session or observed about it.
+/// A request to a session, or an observation about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     WorkPrepared {
@@ -185,7 +185,7 @@ pub enum Command {
         reason: String,
     },
     WorkRemoved,
-    /// What the agent's own program kept is about to be removed.
+    /// The agent's stored conversation is about to be removed.
     StoreRemoved,
     SetupFinished {
         attempt: u32,
@@ -196,7 +196,7 @@ pub enum Command {
         holder: Identity,
         child: Identity,
     },
-    /// The agent of somebody else is there, as far as that can be seen.
+    /// An external agent was found, as far as that can be observed.
     LaunchAdopted {
         launch: LaunchId,
         child: Option<Identity>,
@@ -205,7 +205,7 @@ pub enum Command {
         launch: LaunchId,
         reason: String,
     },
-    /// A daemon that has just started follows a launch that ran before it.
+    /// A newly started daemon follows a launch that ran before it.
     LaunchFollowed {
         launch: LaunchId,
     },
@@ -214,26 +214,26 @@ pub enum Command {
         signal: Signal,
         cursor: Cursor,
     },
-    /// The agent's own record says this at this place in it.
+    /// The agent's transcript or hook reports this, at this position.
     Recorded {
         launch: LaunchId,
         by: Record,
         place: u64,
         what: Recorded,
     },
-    /// The agent's terminal lets guess this; the place is that in its journal.
+    /// An inference from the agent's terminal; the place is a position in its journal.
     Hinted {
         launch: LaunchId,
         by: Glimpse,
         place: u64,
         what: Hinted,
     },
-    /// The pane of an agent that somebody else started looks like this.
+    /// The state of an external agent's pane.
     PaneSeen {
         launch: LaunchId,
         sight: PaneSight,
     },
-    /// A message is about to be typed into a pane, or was.
+    /// A message is about to be typed into a pane, or was typed.
     Keyed {
         launch: LaunchId,
         key: String,
@@ -242,7 +242,7 @@ pub enum Command {
     OutputAtLimit {
         launch: LaunchId,
     },
-    /// The disk of this directory takes no more.
+    /// The disk of this directory is full.
     OutputNoRoom {
         launch: LaunchId,
         dir: String,
@@ -259,7 +259,7 @@ pub enum Command {
         effect: String,
         moved_to: String,
     },
-    /// A report of a launch was refused, because its budget is used up.
+    /// A report of a launch was rejected, because its budget is used up.
     ReportRefused {
         launch: LaunchId,
     },
@@ -279,7 +279,7 @@ pub enum Command {
         launch: LaunchId,
         suspended: bool,
     },
-    /// So many people are at the agent's own screen now.
+    /// The number of users at the agent's own screen.
     PeopleAttached {
         launch: LaunchId,
         people: u32,
@@ -293,7 +293,7 @@ pub enum Command {
         leftovers: u32,
         verified: bool,
     },
-    /// `no` is the number of the snapshot that was owed, so that a late answer is known as one.
+    /// `no` is the number of the requested snapshot, so that a late result is recognised.
     SnapshotTaken {
         attempt: u32,
         no: u32,
@@ -313,8 +313,8 @@ pub enum Command {
         key: HookKey,
         end: HookEnd,
     },
-    /// Nothing was done of an effect, for lack of a resource. `tries` counts the tries before this one that met a
-    /// shortage, so that a late answer is known as one.
+    /// An effect did not start, for lack of a resource. `tries` counts the earlier tries that met a
+    /// shortage, so that a late result is recognised.
     EffectShort {
         effect: EffectKey,
         tries: u32,
@@ -324,7 +324,7 @@ pub enum Command {
         key: String,
         reason: String,
     },
-    /// The silence window ran out; this is when something was heard last.
+    /// The silence window ran out; `heard_ms` is when something was heard last.
     Silence {
         launch: LaunchId,
         heard_ms: u64,
@@ -336,7 +336,7 @@ pub enum Command {
         from: Reporter,
         testimony: Testimony,
     },
-    /// Goes on with a conversation that ended, for a task of its run.
+    /// Resumes a finished conversation for another task of its run.
     Assign {
         key: String,
         text: String,
@@ -352,32 +352,32 @@ pub enum Command {
         revision: u32,
         reply: Reply,
     },
-    /// The agent called a tool beside its stream.
+    /// The agent called a tool outside its stream.
     Called {
         launch: LaunchId,
         native: String,
         call: Box<task::Call>,
     },
-    /// What came of a call.
+    /// The result of a tool call.
     AnswerCall {
         no: u32,
         ok: bool,
         text: String,
     },
-    /// Has the agent leave its turn, and told this next if anything.
+    /// Interrupts the agent's turn, and optionally sends this text next.
     Interrupt {
         key: String,
         text: Option<String>,
     },
-    /// Has the agent make its conversation shorter.
+    /// Compacts the agent's conversation.
     Compact {
         key: String,
     },
     Stop,
-    /// The team that the session was opened for is over.
+    /// The team that the session was opened for has ended.
     Dismiss {
         because: String,
-        /// Whether its turn is interrupted for that.
+        /// Whether an open turn is interrupted.
         at_once: bool,
     },
     Cancel {
@@ -401,7 +401,7 @@ pub enum Command {
     },
 }
 
-/// What of a session's budget is used up.
+/// The exhausted part of a session's budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsedUp {
     pub detail: String,
@@ -409,98 +409,102 @@ pub struct UsedUp {
     pub raise: &'static str,
 }
 
-/// Why nothing came of a command. Late and repeated observations are normal traffic, not failures.
+/// The reason a command was rejected. Late and repeated observations are normal, not failures.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// It was observed before, or is about something that no longer matters.
+    /// It was observed before, or no longer matters.
     #[error("nothing new")]
     Nothing,
-    #[error("the session is at work: it takes another task when it has ended")]
+    #[error("the session is still working; it can take another task when it has ended")]
     AtWork,
-    #[error("launch {0} is not of this session")]
+    #[error("launch {0} does not belong to this session")]
     UnknownLaunch(LaunchId),
-    #[error("request {0} is not of this session")]
+    #[error("request {0} does not belong to this session")]
     UnknownRequest(RequestId),
     #[error("request {0} is no longer open: {1}")]
     RequestSettled(RequestId, &'static str),
     #[error("request {id} is at revision {now}; the answer was for revision {given}")]
     RequestRevision { id: RequestId, now: u32, given: u32 },
-    #[error("request {0} can be answered in a moment: the session is being stopped")]
+    #[error(
+        "request {0} cannot be answered while the session is being stopped; try again in a moment"
+    )]
     BeingStopped(RequestId),
-    #[error("request {0} stands on the agent's own screen, and can be answered there only")]
+    #[error("request {0} can be answered only on the agent's own screen")]
     AtItsScreen(RequestId),
-    #[error("request {0} was given something else than it asked for: {1}")]
+    #[error("the answer does not fit request {0}: {1}")]
     Misfit(RequestId, Misfit),
     #[error("the session has ended as {0}")]
     Sealed(&'static str),
     #[error("the session was cancelled")]
     Cancelled,
     #[error(
-        "the session was imported from another home, and nothing of it runs here until it is taken over; that lets this command run again: {0}"
+        "the session was imported from another home, and nothing of it runs here until it is taken over; taking it over lets this command run again: {0}"
     )]
     Imported(String),
-    #[error("its place of work was removed{}", kept_on(.0))]
+    #[error("its worktree was removed{}", kept_on(.0))]
     PlaceGone(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
-    #[error("it was started by somebody else: end it where it runs")]
+    #[error("it was not started by Provost: stop it where it runs")]
     NotOurs,
-    #[error("it was started by somebody else: do that where it runs")]
+    #[error("it was not started by Provost: do that where it runs")]
     NotTouched,
     #[error("the session is being stopped")]
     Stopping,
-    #[error("the session is being stopped: say it again in a moment, when it has ended")]
+    #[error("the session is being stopped; send it again in a moment, when it has ended")]
     EndsUnheard,
     #[error("no turn is open")]
     NoTurn,
-    #[error("{0} has no turns that could be interrupted")]
+    #[error("{0} has no turns to interrupt")]
     HasNoTurns(String),
-    #[error("{0} has no conversation that could be compacted")]
+    #[error("{0} has no conversation to compact")]
     CannotCompact(String),
     #[error("{0} cannot begin another conversation")]
     OneThread(String),
-    #[error("it was started by somebody else, and there is no way to say anything to it")]
+    #[error("it was not started by Provost, and there is no channel to send it anything")]
     NoWayIn,
     #[error(
-        "it was started by somebody else and keeps no record that can be read, so that nothing is typed there: say it where it runs"
+        "it was not started by Provost and has no readable transcript, so nothing is typed there: send it where it runs"
     )]
     Unrecorded,
     #[error(
-        "it was started by somebody else and has ended: start it again where it ran, and adopt it anew"
+        "it was not started by Provost and has ended: start it again where it ran, and adopt it again"
     )]
     EndedElsewhere,
-    #[error("request {0} is no longer open: it was answered, and the answer was lost: {1}")]
+    #[error(
+        "request {0} is no longer open: it was answered, but the answer was not delivered: {1}"
+    )]
     AnswerLost(RequestId, String),
     #[error(
-        "Codex's screen runs what begins with `!` as a command of yours and does not take it as a text: begin it with a word, as in `Run this: !…`"
+        "Codex's screen runs text that begins with `!` as a shell command of yours: begin it with a word, as in `Run this: !…`"
     )]
     RunAsCommand,
     #[error(
-        "nothing of the text can be typed into a terminal: it is empty, or of control characters"
+        "the text cannot be typed into a terminal: it is empty, or has only control characters"
     )]
     NothingToType,
     #[error("nothing was typed: {0}")]
     NothingTyped(&'static str),
-    #[error("the session worked for run {}, which has done with it", .0.short())]
+    #[error("the session belongs to run {}, which no longer needs it", .0.short())]
     OfRun(RunId),
     #[error("it can no longer be resumed: its conversation was removed by gc")]
     ConversationGone,
-    #[error("{0} takes no further instructions: it is a plain command")]
+    #[error("{0} is a plain command and takes no further instructions")]
     TakesNoInstruction(String),
     #[error(
-        "{0} was started with --once and takes nothing while it works: send it when it has ended"
+        "{0} was started with --once and takes no input while it works: send it when it has ended"
     )]
     WorksOnce(String),
-    #[error("{0} was started with --once and named no conversation to go on with")]
+    #[error("{0} was started with --once and reported no conversation to resume")]
     WorkedOnce(String),
-    #[error("{0} messages wait for the agent already; it has to take some first")]
+    #[error("{0} messages are already queued for the agent; wait until it takes some")]
     QueueFull(usize),
-    #[error("the limit is {now} bytes already; give more")]
+    #[error("the limit is already {now} bytes; give a higher one")]
     LimitNotRaised { now: u64 },
-    #[error("the budget is {0} already; give more")]
+    #[error("the budget is already {0}; give a higher one")]
     BudgetNotRaised(String),
     #[error(
-        "launch {launch} has made as many reports as are recorded: at most {MAX_REPORTS} reports and {} MiB for each launch",
+        "launch {launch} has used up its report budget: at most {MAX_REPORTS} reports and {} MiB for each launch",
         MAX_REPORT_BYTES >> 20
     )]
     ReportBudget { launch: LaunchId },
@@ -515,7 +519,7 @@ fn kept_on(branch: &Option<String>) -> String {
         .unwrap_or_default()
 }
 
-/// Gives how a recorded report stands, for the reporter.
+/// Returns the status of a recorded report, for its sender.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only reports have a standing")]
 pub fn standing_of(events: &[super::Event]) -> Option<Standing> {
     events.iter().find_map(|event| match event {

@@ -1,7 +1,8 @@
-//! What is asked of an agent besides work: to leave its turn, and to make its conversation shorter.
+//! Control messages: interrupting a turn and compacting the conversation.
 //!
-//! Both go to the agent as messages do, so that they arrive once. What came of them shows what the agent does then:
-//! its turn ends, its conversation is compacted. A compaction may be a turn to the agent; it is none of its work.
+//! Both are delivered like messages, so they arrive once. Their outcome shows in the agent's behaviour:
+//! its turn ends, or its conversation is compacted. A compaction may be a turn to the agent, but it does
+//! not count as work.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,22 +19,22 @@ use super::{
 };
 use crate::{ids::LaunchId, time::Moment};
 
-/// What is typed into a terminal to have its conversation compacted.
+/// The text typed into a terminal to compact its conversation.
 const COMPACT: &str = "/compact";
 
-/// A compaction that the agent was asked for.
+/// A requested compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compacting {
     pub launch: LaunchId,
     pub since: Moment,
-    /// Whether the agent began a turn for it.
+    /// Whether the agent began a turn for the compaction.
     pub turn: bool,
 }
 
 type Decision = Result<Vec<Event>, Rejected>;
 
 impl Session {
-    /// Asks the agent to leave its open turn. What is said with that begins the next one.
+    /// Interrupts the open turn. A text sent along begins the next turn.
     pub(super) fn interrupt(&self, key: &str, text: Option<&str>) -> Decision {
         let launch = self.within_reach()?;
         let agent = &self.spec.agent;
@@ -71,8 +72,8 @@ impl Session {
         Ok(vec![queued(key.to_owned(), MessageKind::Compact, self.compact_text()).into()])
     }
 
-    /// Says whether its work is over, and its process waits for what comes next and hears it at once. What is typed may
-    /// wait for a person to leave the screen, and nothing is typed to nobody's work.
+    /// Whether its work is over, and its process is idle and receives messages at once. A terminal does
+    /// not count: typing may have to wait for a user to leave the screen.
     pub fn rests_after_its_work(&self) -> bool {
         let attempt = self.attempt();
         let waits = |launch: &Launch| {
@@ -84,19 +85,19 @@ impl Session {
         stays && !attempt.is_decided() && self.running().is_some_and(waits)
     }
 
-    /// Gives what is said to have a conversation compacted: the rest is the protocol's.
+    /// Returns the text that requests a compaction; empty where the protocol has its own request.
     pub(super) fn compact_text(&self) -> &'static str {
         if self.spec.agent.driver.has_terminal() { COMPACT } else { "" }
     }
 
-    /// Gives the launch that can be told what to do besides its work.
+    /// Returns the launch that can receive control messages.
     fn within_reach(&self) -> Result<&Launch, Rejected> {
         let attempt = self.attempt();
         match self.running() {
             _ if attempt.is_sealed() => Err(Rejected::Sealed(self.judgement().state.word())),
             _ if attempt.cancelled.is_some() => Err(Rejected::Cancelled),
             None => Err(Rejected::NotRunning),
-            // Whom somebody else started is told it in its pane, as everything else.
+            // An external agent receives everything through its pane.
             Some(_) if self.spec.adopted.is_some() && self.receives() != Receive::Typed => {
                 Err(Rejected::NotTouched)
             }
@@ -107,44 +108,44 @@ impl Session {
         }
     }
 
-    /// Says whether something was said to the agent under this key: the same once more is nothing new.
+    /// Whether a message with this key exists: repeating it has no effect.
     pub(super) fn knows(&self, key: &str) -> bool {
         self.messages.iter().any(|message| message.key == key)
     }
 
-    /// Says whether a message of a kind has yet to reach the agent.
+    /// Whether a message of this kind is not delivered yet.
     pub(super) fn is_under_way(&self, kind: MessageKind) -> bool {
         self.messages.iter().any(|m| m.kind == kind && m.fate == MessageFate::Queued)
     }
 
-    /// Gives the compaction that the running process was asked for.
+    /// Returns the compaction requested of the running process.
     pub fn compacting(&self) -> Option<Compacting> {
         let runs = |asked: &Compacting| self.running().is_some_and(|one| one.id == asked.launch);
         self.compacting.filter(runs)
     }
 
-    /// Says whether a compaction is owed or under way: the agent is not asked for anything else meanwhile.
+    /// Whether a compaction is pending or in progress. Nothing else is asked of the agent meanwhile.
     pub fn is_compacting(&self) -> bool {
         self.compacting().is_some() || self.is_under_way(MessageKind::Compact)
     }
 
-    /// Gives the message that is next for a launch. An interrupt overtakes what waits but for answers, which were given
-    /// for what it would call off, and nothing is said to an agent that leaves its turn or compacts: it would take that
-    /// up in what is about to end.
+    /// Returns the next message for a launch. An interrupt goes before everything except answers, which
+    /// settle requests that the interrupt would cancel. While an agent is being interrupted or compacts,
+    /// it gets no other message, because it would process it in the turn that is about to end.
     pub(super) fn next_message(&self, launch: &Launch) -> Option<&Message> {
         let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         if let Some(interrupt) = queued.clone().find(|m| m.kind == MessageKind::Interrupt) {
             if let Some(answer) = queued.clone().find(|m| m.kind == MessageKind::Answer) {
                 return Some(answer);
             }
-            // An app-server interrupts a turn by its name.
+            // An app-server interrupts a turn by its id.
             let named = self.spec.agent.driver != Driver::Codex || launch.turn().is_some();
-            return Some(interrupt).filter(|_| named);
+            return named.then_some(interrupt);
         }
         if launch.stream.interrupted || self.compacting().is_some() {
             return None;
         }
-        // An agent that goes on with another's work is told what that is before all that waits for it.
+        // An agent that takes over gets its instruction before all other messages.
         let first = |m: &&Message| m.kind == MessageKind::Instruction && may_be_repeated(launch, m);
         if let Some(instruction) = queued.clone().find(first) {
             return Some(instruction);
@@ -155,7 +156,8 @@ impl Session {
         })
     }
 
-    /// What is asked of a turn or a conversation that is over is moot, as is an answer that nobody waits for.
+    /// Drops messages that no longer apply: for a turn or conversation that is over, or an answer no
+    /// longer awaited.
     pub(super) fn drop_what_is_moot(&self) -> Option<Event> {
         let launch = self.running();
         let in_turn = launch.is_some_and(Launch::is_in_turn);
@@ -165,7 +167,7 @@ impl Session {
             MessageKind::Compact => (!goes_on).then_some("the conversation ended first"),
             MessageKind::Answer => self.why_moot(message),
             MessageKind::Nudge => {
-                self.nudges_in_vain(message).then_some("what it was for was over first")
+                self.nudges_in_vain(message).then_some("its occasion ended first")
             }
             MessageKind::Instruction
             | MessageKind::Steer
@@ -177,8 +179,9 @@ impl Session {
         let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         let (message, why) = queued.find_map(|message| Some((message, moot(message)?)))?;
         let (key, reason) = (message.key.clone(), why.to_owned());
-        // The end of the turn may be read before it is recorded that the key was pressed.
-        let pressed = message.typed.filter(|_| message.kind == MessageKind::Interrupt);
+        // The end of the turn may be read before the key press is recorded.
+        let interrupts = message.kind == MessageKind::Interrupt;
+        let pressed = if interrupts { message.typed } else { None };
         Some(match pressed {
             Some(typed) => MessageDelivered { key, launch: typed.launch }.into(),
             None => MessageLost { key, reason }.into(),
@@ -186,24 +189,24 @@ impl Session {
     }
 
     pub(super) fn compaction_deadline(&self) -> Option<(u64, Due)> {
-        // A turn that was begun for it is watched like any other, as long as anything is.
+        // A turn begun for it is subject to the usual silence window until the attempt is sealed.
         let watched = |asked: &Compacting| asked.turn && !self.attempt().is_sealed();
         let asked = self.compacting().filter(|asked| !watched(asked))?;
         Some((asked.since.deadline(self.spec.bounds.stale_ms), Due::Compaction))
     }
 
-    /// Nothing shows that the agent does what it was asked for: it is not waited for any longer.
+    /// Gives up a compaction that the agent shows no sign of.
     pub(super) fn give_up_the_compaction(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.compaction_deadline()?;
         let launch = self.compacting()?.launch;
-        let reason = "the agent did not say that it compacts its conversation".to_owned();
+        let reason = "the agent did not start to compact its conversation".to_owned();
         (now.mono_ms >= at).then(|| ContextKept { launch, reason, cursor: None }.into())
     }
 }
 
-// What becomes of them.
+// Folding their effects.
 impl Session {
-    /// Counts a turn of the work. One that the agent begins to compact its conversation is none.
+    /// Counts a turn of work. A turn that the agent begins to compact its conversation does not count.
     pub(super) fn begin_turn(&mut self, launch: LaunchId) {
         match self.compacting.as_mut().filter(|asked| asked.launch == launch) {
             Some(asked) => asked.turn = true,
@@ -217,7 +220,8 @@ impl Session {
         }
     }
 
-    /// What was said with an interrupt begins the next turn. What is typed waits for the prompt first.
+    /// Expects the text sent with an interrupt to begin the next turn. Typed text waits for the prompt
+    /// first.
     pub(super) fn go_on_with_what_waits(&mut self, at: Moment) {
         let waits = |m: &Message| {
             let says = matches!(m.kind, MessageKind::Steer | MessageKind::Continue);
@@ -228,7 +232,7 @@ impl Session {
         }
     }
 
-    /// An interrupt or a compaction that reached the agent is under way.
+    /// Records that a message reached the agent: an interrupt or a compaction is now in progress.
     pub(super) fn begin_what_was_asked(&mut self, key: &str, launch: LaunchId, at: Moment) {
         match self.kind_of(key) {
             Some(MessageKind::Interrupt) => {
@@ -245,13 +249,14 @@ impl Session {
                 | MessageKind::ResultWanted
                 | MessageKind::Continue,
             ) => self.expect_its_turn(key, launch, at),
-            // They belong to a turn that is there, or to none.
+            // They belong to an existing turn, or to none.
             Some(MessageKind::Answer | MessageKind::Returned) | None => {}
         }
     }
 
-    /// What reaches an agent at rest begins a turn, where the protocol says so. Until that comes the agent is at work on
-    /// it: whatever else it were given it would take up in the same turn, and if it dies it has something to go on with.
+    /// Expects a message to an idle agent to begin a turn, if the protocol guarantees that. Until then
+    /// the agent counts as working on it: anything else it received would join the same turn, and a
+    /// crash would leave something to resume.
     fn expect_its_turn(&mut self, key: &str, launch: LaunchId, at: Moment) {
         let rests = |one: &Launch| {
             let free = one.stream.turn == TurnState::Over || one.stream.own_turn.is_some();
@@ -262,13 +267,13 @@ impl Session {
             let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
             self.expect_a_turn(at);
             self.on_launch(launch, |launch| {
-                // It begins that turn, or is taken up in the one that the agent begins by itself.
+                // It begins that turn, or joins the one that the agent begins by itself.
                 (launch.stream.told, launch.stream.own_turn) = (text, None);
             });
         }
     }
 
-    /// Nobody is told that it was interrupted if it was not.
+    /// Drops the text that belongs to a failed interrupt: the agent was not interrupted.
     pub(super) fn forget_what_went_with(&mut self, interrupt: &str, reason: &str) {
         if let Some(name) = interrupt.strip_prefix("leave-") {
             let key = format!("continue-{name}");

@@ -1,9 +1,10 @@
-//! Which of an agent's conversations is the session's, when whoever is at its screen goes on in another.
+//! Tracks which of an agent's conversations belongs to the session, when the user switches in the TUI.
 //!
-//! A process may have several: those of people, one after the other, and hidden ones of its own, as of sub-agents.
-//! Only a [`Recorded::Moved`](super::watch::Recorded::Moved) changes which one counts; what else another conversation
-//! is heard to say is none of this session's. The file that is read is that of the conversation before until its
-//! reader names the new one: what it tells until then is late, and says nothing of the new one.
+//! A process may have several: user conversations, one after the other, and hidden ones of its own, for
+//! example of sub-agents. Only a [`Recorded::Moved`](super::watch::Recorded::Moved) changes which one
+//! counts; signals of other conversations do not concern this session. The transcript being read stays
+//! that of the previous conversation until its reader names the new one. Its signals until then are
+//! late, and do not apply to the new one.
 
 use super::{
     command::Rejected,
@@ -14,20 +15,20 @@ use super::{
 };
 use crate::time::Moment;
 
-/// So many conversations that were left are remembered, the newest.
+/// The maximum number of previous conversations remembered, the newest.
 const LEFT: usize = 64;
 
 type Decision = Result<Vec<Event>, Rejected>;
 
 impl Watch {
-    /// Says whether a record still tells of the conversation that was left.
+    /// Whether a signal still belongs to the previous conversation.
     pub(super) fn is_behind(&self, by: Record, what: &Recorded, thread: Option<&str>) -> bool {
         let names_it =
             matches!(what, Recorded::Named { thread: named } if Some(named.as_str()) == thread);
         self.behind && by == Record::Rollout && !names_it
     }
 
-    /// Keeps what a record said last.
+    /// Stores the last signal of a record.
     pub(super) fn note(&mut self, by: Record, seen: Seen) {
         self.behind &= !(by == Record::Rollout && seen.said == Said::Named);
         self.turns_on_file |= by == Record::Rollout && seen.said == Said::TurnStarted;
@@ -36,13 +37,14 @@ impl Watch {
 }
 
 impl Session {
-    /// Says whether a name that a record tells is that of another conversation than the session's.
+    /// Whether a reported conversation id is not the session's.
     pub(super) fn is_another(&self, launch: &Launch, thread: &str) -> bool {
         launch.stream.ready && self.thread.as_deref().is_some_and(|own| own != thread)
     }
 
-    /// Takes that the person at the screen went on in another conversation. The turn that was left there ends with it, and
-    /// so does what was asked in it, unless the screen asks now: that is asked in the new one.
+    /// Records that the user at the screen switched to another conversation. The open turn of the
+    /// previous one ends, and so do its requests, unless the screen shows a request now: that one
+    /// belongs to the new conversation.
     pub(super) fn moved(&self, launch: &Launch, by: Record, thread: &str) -> Decision {
         let Some(from) = self.thread.clone().filter(|own| own != thread) else {
             return Err(Rejected::Nothing);
@@ -56,7 +58,7 @@ impl Session {
         }
         let (id, cursor) = (launch.id, launch.cursor);
         let asks = launch.watch.shows() == Some(Said::Asks);
-        let settled = self.went_on(launch).filter(|_| !asks);
+        let settled = (!asks).then(|| self.went_on(launch)).into_iter().flatten();
         let left = launch.turn().map(|turn| {
             let (turn, end) = (Some(turn.to_owned()), TurnEnd::Interrupted);
             TurnEnded { launch: id, turn, end, usage: None, says: None, cursor }.into()
@@ -65,7 +67,7 @@ impl Session {
         Ok(settled.chain(left).chain([moved.into()]).collect())
     }
 
-    /// Goes on with the other conversation: what was known of the one before is not true of it.
+    /// Switches to the other conversation. Facts about the previous one do not apply to it.
     pub(super) fn move_on(&mut self, e: &ThreadMoved, at: Moment) {
         let cursor = self.launch(e.launch).map(|launch| launch.cursor).unwrap_or_default();
         self.heard(e.launch, at, cursor);
@@ -75,7 +77,7 @@ impl Session {
         self.thread = Some(e.to.clone());
         (self.context, self.progress, self.compacting) = (None, None, None);
         for launch in &mut self.launches {
-            // Places are those of a file, and this is another one.
+            // Positions refer to a file, and this is another file.
             launch.watch.records.remove(&Record::Rollout);
         }
         self.on_launch(e.launch, |launch| {

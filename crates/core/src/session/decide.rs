@@ -1,4 +1,4 @@
-//! What comes of a command. Pure: the same session, command and moment always give the same events.
+//! Command handlers. Pure: the same session, command and moment always return the same events.
 
 use super::{
     attempt::{ClaimSource, Standing},
@@ -25,12 +25,13 @@ fn one(event: impl Into<Event>) -> Decision {
     Ok(vec![event.into()])
 }
 
-/// Gives the event only if it says something new.
+/// Returns the event only if it is new.
 fn if_new(new: bool, event: impl Into<Event>) -> Decision {
     if new { one(event) } else { Err(Rejected::Nothing) }
 }
 
-/// The holder is gone after it told the end, and will tell neither of the stream nor of the tree any more.
+/// Closes a launch whose holder exited after it reported the end: no report of the stream or the process
+/// tree will follow.
 fn nobody_left_to_tell(launch: &Launch) -> Decision {
     let (id, cursor) = (launch.id, launch.cursor);
     let followed = launch.is_followed();
@@ -39,13 +40,15 @@ fn nobody_left_to_tell(launch: &Launch) -> Decision {
         .gone
         .is_none()
         .then(|| TreeGone { launch: id, leftovers: 0, verified: false }.into());
-    match followed && !bug!(LostTreeForgotten) {
-        true => Ok(closed.into_iter().chain(gone).collect()),
-        false => Err(Rejected::Nothing),
+    if followed && !bug!(LostTreeForgotten) {
+        Ok(closed.into_iter().chain(gone).collect())
+    } else {
+        Err(Rejected::Nothing)
     }
 }
 
-/// An answer on its way. A secret goes to the agent by another way than the record.
+/// Builds the message for an answer. A secret is not part of it: it reaches the agent outside the
+/// ledger.
 pub(super) fn answer_to(request: &Request, reply: &Reply) -> MessageQueued {
     MessageQueued {
         key: format!("answer-{}-{}", request.id.no, request.revision),
@@ -57,7 +60,7 @@ pub(super) fn answer_to(request: &Request, reply: &Reply) -> MessageQueued {
 }
 
 impl Session {
-    /// Decides what comes of a command at a moment.
+    /// Decides a command: returns its events, or the reason it is rejected.
     pub fn decide(&self, command: &Command, now: Moment) -> Decision {
         if self.is_foreign() && !is_for_foreign(command) {
             return Err(Rejected::Imported(self.spec.agent.argv.join(" ")));
@@ -132,7 +135,7 @@ impl Session {
             Command::Dismiss { because, at_once } => self.dismiss(because, *at_once),
             Command::Cancel { because } => self.cancel(because),
             Command::Resolve { to, because } => Ok(self.resolve(*to, because)),
-            // What is over is found under the name that it had.
+            // A finished session keeps its name.
             Command::Rename { .. } if self.is_closed() => {
                 Err(Rejected::Sealed(self.state().word()))
             }
@@ -141,10 +144,10 @@ impl Session {
             }
             Command::TakeOver if self.is_foreign() => one(SessionTakenOver {}),
             Command::TakeOver => Ok(vec![]),
-            Command::RaiseLimit { bytes } => match *bytes > self.output_limit {
-                true => one(LimitRaised { bytes: *bytes }),
-                false => Err(Rejected::LimitNotRaised { now: self.output_limit }),
-            },
+            Command::RaiseLimit { bytes } if *bytes > self.output_limit => {
+                one(LimitRaised { bytes: *bytes })
+            }
+            Command::RaiseLimit { .. } => Err(Rejected::LimitNotRaised { now: self.output_limit }),
             Command::RaiseBudget { tokens, turns } => self.raise_budget(*tokens, *turns),
         }
     }
@@ -170,7 +173,8 @@ impl Session {
         }
     }
 
-    /// Takes what the kernel and the holder say. An end is taken once; what is known is not doubted later.
+    /// Records observations of the kernel and the holder. An end is recorded once, and never questioned
+    /// later.
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_process(&self, command: &Command) -> Decision {
         match command.clone() {
@@ -226,11 +230,11 @@ impl Session {
         }
     }
 
-    /// Takes a snapshot or a receipt, if it is about the evidence that is wanted now.
+    /// Records a snapshot or a receipt, if it belongs to the evidence that is wanted now.
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_evidence(&self, command: &Command) -> Decision {
-        // What was found is about a tree, so it counts though a question was opened meanwhile: asked for
-        // under its key, it would not be told again.
+        // Evidence is about a tree, so it counts even if a question was opened meanwhile. An effect with
+        // the same key would not be reported again.
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         match command.clone() {
             Command::SnapshotTaken { attempt, no, snapshot, caveats } => {
@@ -252,11 +256,11 @@ impl Session {
         }
     }
 
-    /// Takes what a stream shows, once: what lies before the cursor was folded already.
+    /// Records an observation of a stream, once: everything before the cursor was folded already.
     fn observe(&self, id: LaunchId, signal: &Signal, cursor: Cursor) -> Decision {
         let launch = self.known(id)?;
         if let Signal::InputSeen { key } = signal {
-            // Input lies between lines of output, so it is known by its key and moves no cursor.
+            // Input lies between lines of output, so it is identified by its key and moves no cursor.
             return self.input_seen(key, id);
         }
         let folded = cursor <= launch.cursor && !bug!(LinesFoldedTwice);
@@ -334,7 +338,8 @@ impl Session {
         if events.is_empty() { Err(Rejected::Nothing) } else { Ok(events) }
     }
 
-    /// Records testimony. It is never refused for the state that the session is in, only for the launch's budget.
+    /// Records a report. It is never rejected because of the session's state, only because of the
+    /// launch's budget.
     fn report(&self, from: Reporter, testimony: &Testimony, cursor: Option<Cursor>) -> Decision {
         let launch = match from {
             Reporter::Launch(launch) | Reporter::Dropped(launch) => Some(self.known(launch)?.id),
@@ -364,7 +369,7 @@ impl Session {
         }
     }
 
-    /// Takes a report on the stream. One beyond the budget leaves its mark and moves nothing else.
+    /// Records a report on the stream. One beyond the budget is only marked as rejected.
     fn said(&self, id: LaunchId, testimony: &Testimony, cursor: Cursor) -> Decision {
         match self.report(Reporter::Launch(id), testimony, Some(cursor)) {
             Err(Rejected::ReportBudget { launch }) => self.refuse_report(self.known(launch)?),
@@ -378,7 +383,7 @@ impl Session {
         if_new(!refused, ReportsRefused { launch: launch.id, reports, bytes })
     }
 
-    /// Records how far the work is. What an older launch says of it means nothing any more.
+    /// Records progress. Reports of an older launch are ignored.
     fn progressed(
         &self,
         launch: Option<LaunchId>,
@@ -410,18 +415,19 @@ impl Session {
         match testimony {
             Testimony::Fact { .. } | Testimony::Progress(_) => Standing::Applied,
             Testimony::Claim { kind: ClaimKind::None | ClaimKind::Working, .. } => {
-                match sealed || self.has_ended() {
-                    true => Standing::Recorded,
-                    false => Standing::Applied,
-                }
+                let over = sealed || self.has_ended();
+                if over { Standing::Recorded } else { Standing::Applied }
             }
             Testimony::Claim {
                 kind: ClaimKind::NeedsInput | ClaimKind::Completed | ClaimKind::Failed,
                 ..
-            } => match sealed {
-                true => Standing::RecordedLate,
-                false => Standing::Applied,
-            },
+            } => {
+                if sealed {
+                    Standing::RecordedLate
+                } else {
+                    Standing::Applied
+                }
+            }
         }
     }
 
@@ -444,12 +450,12 @@ impl Session {
             .open_requests()
             .find(|request| request.launch == launch && request.asked.native == native);
         let Some(request) = open else { return Err(Rejected::Nothing) };
-        // An agent that is being ended withdraws what it asked since it has to. A question can still be
-        // answered, and then goes on in another process, unless there is nothing to go on with.
+        // An agent that is being stopped has to withdraw its requests. A question can still be answered,
+        // which resumes the work in another process, unless the attempt is decided.
         let asker = self.known(launch)?;
         let outlives = request.asked.kind != RequestKind::Approval && !self.attempt().is_decided();
         let fate = match (asker.stop.is_some(), outlives) {
-            // While people are at its screen they settled it there.
+            // While users are at its screen, they settled it there.
             (false, _) if asker.is_attended() => Fate::AnsweredElsewhere,
             (false, _) => Fate::Withdrawn,
             (true, false) => Fate::Void,
@@ -458,8 +464,8 @@ impl Session {
         one(RequestSettled { request: request.id, fate, cursor: Some(cursor) })
     }
 
-    /// Compares what became of an approval with what was answered. Whoever else could answer, on the agent's own
-    /// screen, may have been first.
+    /// Compares the outcome of an approval with its answer. A user at the agent's own screen may have
+    /// answered first.
     fn came_out(&self, launch: LaunchId, native: &str, done: bool, cursor: Cursor) -> Decision {
         let about = |request: &&Request| request.launch == launch && request.asked.native == native;
         let request = self.requests.iter().find(about).ok_or(Rejected::Nothing)?;
@@ -468,7 +474,7 @@ impl Session {
         if_new(new, RequestContradicted { request: request.id, done, cursor })
     }
 
-    /// Says why nobody needs an answer any more.
+    /// Returns the reason an answer is no longer needed.
     fn why_void(&self, request: &Request) -> &'static str {
         let asker = self.launch(request.launch);
         let stopped = |launch: &Launch| launch.stop.is_some_and(|s| s.why == StopWhy::Operator);
@@ -478,7 +484,7 @@ impl Session {
             (None, Some(asker)) if asker.adopted && asker.has_ended() => {
                 "the process that asked has ended"
             }
-            // Another has followed it, whatever has become of that since.
+            // A newer launch has replaced it.
             (None, Some(asker)) if self.launches.last() != Some(asker) => {
                 "the process that asked has ended"
             }
@@ -521,7 +527,7 @@ impl Session {
             });
         }
         request.asked.check(reply).map_err(|misfit| Rejected::Misfit(id, misfit))?;
-        // It would reach neither the process that ends nor one that follows it.
+        // It would reach neither the ending process nor a later one.
         if self.current_launch().is_some_and(Launch::is_being_ended) {
             return Err(Rejected::BeingStopped(id));
         }
@@ -530,7 +536,7 @@ impl Session {
             answer_to(request, reply).into(),
         ];
         if self.has_ended() {
-            // Nobody but whoever started it starts it again.
+            // Provost cannot restart an external agent.
             if self.spec.adopted.is_some() {
                 return Err(Rejected::NotRunning);
             }
@@ -558,7 +564,8 @@ impl Session {
         Ok(std::iter::once(lost.into()).chain(self.ask_again(key).map(Event::from)).collect())
     }
 
-    /// A secret answer that never arrived is kept nowhere, so its question is open again.
+    /// Reopens the question of a secret answer that was never delivered, because the answer is not
+    /// stored.
     fn ask_again(&self, key: &str) -> Option<RequestOpened> {
         let message = self.messages.iter().find(|message| message.key == key)?;
         let request = self.requests.iter().find(|request| Some(request.id) == message.request)?;
@@ -586,10 +593,10 @@ impl Session {
         if self.store_removed && self.thread.is_some() {
             return Err(Rejected::ConversationGone);
         }
-        if let Some(used_up) = self.used_up().filter(|_| instructs) {
+        if instructs && let Some(used_up) = self.used_up() {
             return Err(Rejected::BudgetUsedUp(used_up));
         }
-        // Work that is done at once takes nothing while it runs, but its conversation can be gone on with.
+        // One-shot work takes no input while it runs, but its conversation can be resumed.
         if agent.driver == super::Driver::CodexExec && sealed && !alive && self.thread.is_some() {
             let instruction = Some(text.to_owned());
             return one(AttemptOpened { no: self.attempt().no + 1, instruction });
@@ -649,7 +656,7 @@ impl Session {
         vec![superseded, after.seal(since).into()]
     }
 
-    /// Opens the next attempt in a conversation of its own, which another process has: this one knows its own.
+    /// Opens the next attempt in a new conversation, which needs another process.
     fn begin_anew(&self, next: AttemptOpened) -> Decision {
         if !self.spec.agent.driver.begins_threads() {
             return Err(Rejected::OneThread(self.spec.agent.name.clone()));
@@ -662,7 +669,7 @@ impl Session {
         Ok(events)
     }
 
-    /// Only a conversation that ended takes another task.
+    /// Assigns another task. Only a finished conversation takes one.
     fn assign(&self, key: &str, text: &str, assignment: &Assignment) -> Decision {
         if !self.attempt().is_sealed() {
             return Err(Rejected::AtWork);
@@ -672,7 +679,8 @@ impl Session {
         Ok(events)
     }
 
-    /// An agent that ended while it waited is resumed by whatever is said to it, not only by an answer.
+    /// Queues a message. An agent that ended while it waited is resumed by any message, not only by an
+    /// answer.
     fn steer(&self, message: MessageQueued) -> Vec<Event> {
         let mut events = vec![message.into()];
         if self.has_ended() && self.judge_facts().state == State::NeedsInput {
@@ -681,8 +689,8 @@ impl Session {
         events
     }
 
-    /// Says whether the operator's stop comes first: what is said now would reach neither the process that ends nor one
-    /// that follows it.
+    /// Whether the operator's stop takes precedence: a message now would reach neither the ending
+    /// process nor a later one.
     pub(crate) fn ends_unheard(&self) -> bool {
         let by_operator =
             |stop: Stop| stop.why == StopWhy::Operator && stop.step != StopStep::GivenUp;
@@ -691,12 +699,12 @@ impl Session {
         stopped && !resumed_by_it
     }
 
-    /// Says whether the operator had its process ended, and it did not go on since.
+    /// Whether the operator stopped its process, and it was not resumed since.
     pub fn was_stopped(&self) -> bool {
         self.stopped_for() == Some(StopWhy::Operator)
     }
 
-    /// Why Provost ended its process, if it did.
+    /// Returns the reason Provost stopped its process, if it did.
     pub fn stopped_for(&self) -> Option<StopWhy> {
         Some(self.current_launch()?.stop?.why)
     }
@@ -713,7 +721,8 @@ impl Session {
         }
     }
 
-    /// Ends a session that was opened for a team once that is over. What the user spawned or adopted is theirs.
+    /// Ends a session that was opened for a team that has ended. Sessions that the user spawned or
+    /// adopted stay.
     fn dismiss(&self, because: &str, at_once: bool) -> Decision {
         if !self.is_member() || self.spec.adopted.is_some() {
             return Err(Rejected::NotOurs);
@@ -722,20 +731,21 @@ impl Session {
             let dismissed = SessionDismissed { because: because.to_owned(), at_once };
             return if_new(self.dismissed.is_none(), dismissed);
         }
-        // What has yet to be started is not started any more.
-        match self.attempt().shown.is_terminal() || self.attempt().is_sealed() {
-            true => Err(Rejected::Nothing),
-            false => self.cancel(because),
+        // A process that has not started is not started any more.
+        if self.attempt().shown.is_terminal() || self.attempt().is_sealed() {
+            return Err(Rejected::Nothing);
         }
+        self.cancel(because)
     }
 
-    /// What only a process that ends could have used is void.
+    /// Voids open approvals, which only the ending process could have used.
     pub(super) fn void_approvals(&self) -> impl Iterator<Item = Event> {
         let approvals = self.open_requests().filter(|r| r.asked.kind == RequestKind::Approval);
         approvals.map(|r| RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into())
     }
 
-    /// Whom somebody else started asks on a screen alone, and nobody here goes on with it: with its process that is over.
+    /// Voids the requests of an external agent that ended. They existed only on its screen, and Provost
+    /// does not resume it.
     fn void_with_its_screen(&self, launch: &Launch) -> impl Iterator<Item = Event> {
         let (id, adopted) = (launch.id, launch.adopted);
         let asked = self.open_requests().filter(move |r| adopted && r.launch == id);

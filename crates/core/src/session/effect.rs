@@ -1,4 +1,4 @@
-//! What a session owes to the outside world. Level-triggered: a pure function of what was committed.
+//! Pending effects of a session. Level-triggered: a pure function of the committed state.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,23 +10,23 @@ use super::{
 };
 use crate::{ids::LaunchId, lifecycle::Activity, verdict::Verdict};
 
-/// Names an effect. An outside command runs in a directory of this name, so it cannot happen twice.
+/// The key of an effect. An outside command runs in a directory of this name, so it cannot run twice.
 pub type EffectKey = String;
 
-/// Something to be done to the outside world. Its result comes back as a command.
+/// An action on the outside world. Its result comes back as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// Prepare the place of work, for this attempt: what failed for one and is owed for the next is another effect, also
-    /// if both are told in one commit.
+    /// Prepare the worktree for this attempt. A retry for the next attempt is another effect, even if
+    /// both appear in one commit.
     PrepareWork {
         attempt: u32,
     },
-    /// Set up the place of work, for this attempt.
+    /// Run the setup command in the worktree, for this attempt.
     RunSetup {
         attempt: u32,
     },
     StartLaunch(LaunchId),
-    /// Read the journal and watch the process, for as long as this is owed.
+    /// Read the journal and watch the process, for as long as this is pending.
     Follow(LaunchId),
     StopLaunch(LaunchId, StopStep),
     Deliver {
@@ -34,7 +34,7 @@ pub enum Effect {
         /// The key under which it is written, [`Message::write_key`].
         message: String,
     },
-    /// Press the key that sends a message once more.
+    /// Press Enter for a message once more.
     PressAgain {
         launch: LaunchId,
         message: String,
@@ -51,7 +51,7 @@ pub enum Effect {
     RunHook(HookKey),
 }
 
-/// What a deadline is for.
+/// The purpose of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     TimeLimit,
@@ -66,7 +66,7 @@ pub enum Due {
     Compaction,
     Reaction,
     OwnTurn,
-    /// An effect that met a shortage is tried again.
+    /// Retry of an effect that met a shortage.
     Retry,
 }
 
@@ -91,7 +91,7 @@ impl Due {
 }
 
 impl Effect {
-    /// Gives the effect's key within its session.
+    /// Returns the effect's key within its session.
     pub fn key(&self) -> EffectKey {
         match self {
             Effect::PrepareWork { attempt: 1 } => "work".to_owned(),
@@ -113,7 +113,7 @@ impl Effect {
 }
 
 impl Effect {
-    /// Whether a shortage makes it wait. The others are tried again by whoever carries them out.
+    /// Whether a shortage makes it wait. The executor retries the others.
     pub(super) fn may_wait(&self) -> bool {
         match self {
             Effect::PrepareWork { .. }
@@ -131,14 +131,14 @@ impl Effect {
 }
 
 impl Session {
-    /// Gives all that is to be done now: what is owed, and does not wait for a resource.
+    /// Returns all effects to execute now: pending ones that do not wait for a resource.
     pub fn effects(&self) -> Vec<Effect> {
         let mut owed = self.owed();
         owed.retain(|effect| !self.is_waiting(effect));
         owed
     }
 
-    /// Returns all that is owed, also what waits for a resource.
+    /// Returns all pending effects, including those that wait for a resource.
     pub(super) fn owed(&self) -> Vec<Effect> {
         let mut owed = Vec::new();
         if self.is_foreign() {
@@ -154,7 +154,7 @@ impl Session {
             owed.push(self.setup_effect());
         }
         owed.extend(self.launches.iter().filter_map(launch_effect));
-        // What somebody else started is watched for its attempt: nobody waits for its process to go.
+        // An external agent is watched for its attempt only: its process is not awaited.
         let sealed = self.attempt().is_sealed();
         let followed = self.launches.iter().filter(|l| l.is_followed() && !(l.adopted && sealed));
         owed.extend(followed.map(|launch| Effect::Follow(launch.id)));
@@ -165,28 +165,34 @@ impl Session {
         owed
     }
 
-    /// Gives the newest effect that sets the place of work up, whether it is owed or not.
+    /// Returns the newest setup effect, pending or not.
     pub fn setup_effect(&self) -> Effect {
         Effect::RunSetup { attempt: self.setup_for }
     }
 
-    /// Messages go to the running launch of the attempt, one after the other in their order.
+    /// Returns the next delivery. Messages go to the running launch of the attempt, one at a time, in
+    /// order.
     pub(super) fn deliveries(&self) -> Option<Effect> {
-        let shakes_hands = self.spec.agent.driver.shakes_hands();
-        let ready =
-            |launch: &&Launch| launch.stop.is_none() && (launch.stream.ready || !shakes_hands);
-        // One-shot work is told everything when it starts.
-        let listens = self.spec.agent.driver != Driver::CodexExec;
-        let launch = self.running().filter(ready).filter(|_| listens)?;
-        let message = match self.spec.agent.driver.has_terminal() {
-            true => self.to_be_typed(launch)?,
-            false => self.next_message(launch)?,
+        let driver = self.spec.agent.driver;
+        // One-shot work gets its whole input at the start.
+        if driver == Driver::CodexExec {
+            return None;
+        }
+        let ready = |launch: &&Launch| {
+            launch.stop.is_none() && (launch.stream.ready || !driver.shakes_hands())
+        };
+        let launch = self.running().filter(ready)?;
+        let message = if driver.has_terminal() {
+            self.to_be_typed(launch)?
+        } else {
+            self.next_message(launch)?
         };
         Some(Effect::Deliver { launch: launch.id, message: message.write_key().into_owned() })
     }
 
-    /// Gives what may be typed now. Texts keep their order, and neither an answer nor an interrupt waits for a text.
-    /// An interrupt comes after the answer to what stands on the screen: it would call off what was approved.
+    /// Returns the message that may be typed now. Texts keep their order; answers and interrupts do not
+    /// wait for texts. An interrupt comes after the answer to the request on the screen, because it
+    /// would cancel the approved action.
     fn to_be_typed(&self, launch: &Launch) -> Option<&Message> {
         let queued = || self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         let free = |m: &&Message| m.unproved.is_none() && self.held_back(launch, m).is_none();
@@ -205,7 +211,7 @@ impl Session {
     }
 
     fn proof(&self) -> Option<Effect> {
-        // What was sealed is not proved again, though its place of work, and with it where it began, is gone.
+        // A sealed attempt is not verified again, even if its worktree and base are gone.
         let open = !self.attempt().is_sealed();
         if open && self.wants_commit() {
             return self.is_quiet().then(|| self.next_snapshot());
@@ -220,8 +226,9 @@ impl Session {
         Effect::TakeSnapshot { attempt: attempt.no, no: attempt.verifying.taken + 1 }
     }
 
-    /// Whether the work in a worktree of its own has ended and is yet to be committed, though no check asks for that. What
-    /// the user stopped or decided stays as it is, and a run commits what its sessions left itself.
+    /// Whether the work in its own worktree has ended and is not committed yet, though no check requires
+    /// a commit. Work that the user stopped or decided is left as it is, and a run commits its sessions'
+    /// work itself.
     pub(super) fn wants_commit(&self) -> bool {
         let (attempt, verifying) = (self.attempt(), &self.attempt().verifying);
         let untried = verifying.snapshot.is_none() && verifying.failed.is_none();
@@ -247,7 +254,8 @@ impl Session {
             && self.current_launch().is_some_and(rests)
     }
 
-    /// The next step towards a verdict: commit the work, run the checks one by one, look at the tree again.
+    /// Returns the next step towards a verdict: commit the work, run the checks one by one, compare the
+    /// tree again.
     fn next_step_of_proof(&self) -> Option<Effect> {
         let (attempt, verifying) = (self.attempt().no, &self.attempt().verifying);
         let snapshot = self.next_snapshot();
@@ -261,8 +269,8 @@ impl Session {
         }
     }
 
-    /// Says whether this very snapshot is what the verdict lacks. One told twice must not confirm itself,
-    /// and one of a round that was given up says nothing about the next.
+    /// Whether this snapshot is the one that the verdict needs. One reported twice must not confirm
+    /// itself, and one from an abandoned round does not count for the next.
     pub(super) fn lacks_snapshot(&self, attempt: u32, no: u32) -> bool {
         if self.wants_commit() {
             return self.next_snapshot() == (Effect::TakeSnapshot { attempt, no });
@@ -271,7 +279,7 @@ impl Session {
         self.is_unproved() && (lacking || bug!(SnapshotConfirmsItself))
     }
 
-    /// Says whether nothing of the launch can change the work behind our back: it is gone, or idle.
+    /// Whether the launch cannot change the work unnoticed: it is gone, or it is alive and observed.
     fn is_quiet(&self) -> bool {
         self.current_launch().is_none_or(|launch| launch.may_live() || launch.is_gone())
     }
@@ -280,7 +288,7 @@ impl Session {
 fn launch_effect(launch: &Launch) -> Option<Effect> {
     match (&launch.phase, launch.stop) {
         (LaunchPhase::Owed, None) => Some(Effect::StartLaunch(launch.id)),
-        // Nobody follows it, so that whoever ends it is the only one to tell what became of it.
+        // Nothing follows it, so the stop effect alone reports its end.
         (LaunchPhase::Owed, Some(stop)) => Some(Effect::StopLaunch(launch.id, stop.step)),
         (LaunchPhase::Running { .. }, Some(stop)) => {
             (stop.step != StopStep::GivenUp).then_some(Effect::StopLaunch(launch.id, stop.step))

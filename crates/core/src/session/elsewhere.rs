@@ -1,4 +1,5 @@
-//! A session that belongs to another home: its record was copied, its processes and what it owes were not.
+//! Sessions imported from another home. The events were copied; the processes and pending effects were
+//! not.
 
 use super::{
     command::Command,
@@ -9,10 +10,10 @@ use super::{
 };
 use crate::time::Moment;
 
-/// What is said of everything that only the other home can know.
-pub const ELSEWHERE: &str = "it was imported from another home, where it may go on";
+/// The reason recorded for everything that only the other home can know.
+pub const ELSEWHERE: &str = "it was imported from another home, where it may continue";
 
-/// What may still be done with a foreign session: it is taken over, or what it left is removed.
+/// Whether a command is allowed for an imported session: taking it over, or cleaning up after it.
 pub(super) fn is_for_foreign(command: &Command) -> bool {
     matches!(
         command,
@@ -21,16 +22,16 @@ pub(super) fn is_for_foreign(command: &Command) -> bool {
 }
 
 impl Session {
-    /// Whether it was imported from another home and not taken over. Nothing of it runs here, whatever its record says:
-    /// the record names the programs.
+    /// Whether it was imported from another home and not taken over. Nothing of it runs here, because
+    /// the programs come from the imported events.
     pub fn is_foreign(&self) -> bool {
         self.imported && !self.taken_over
     }
 
-    /// Gives the events after which nothing is owed, running or expected here any more.
+    /// Returns the events after which nothing is pending, running or expected here.
     ///
-    /// Nothing is said about the work: an attempt that was open is cancelled in this record, a launch that may live is
-    /// unobserved, and a hook that was owed may have run.
+    /// They make no statement about the work: an open attempt is cancelled in this copy, a launch that
+    /// may be running is unobserved, and a pending hook may have run.
     pub fn close_elsewhere(&self, now: Moment) -> Vec<Event> {
         let mut session = self.clone();
         let mut events = Vec::new();
@@ -53,7 +54,7 @@ impl Session {
     }
 }
 
-/// Nobody here looks after a launch of another home, and nobody here saw its end.
+/// Closes a launch of the other home. This home does not supervise it and did not observe its end.
 fn leave(launch: &Launch) -> Option<Event> {
     let (id, cursor) = (launch.id, launch.cursor);
     let listening = launch.is_followed() && launch.stream.closed.is_none();
@@ -71,10 +72,11 @@ fn forgo(hook: &HookOwed, now: Moment) -> Event {
     HookFinished { key: hook.key, end: forgone(hook.at, now) }.into()
 }
 
-/// What was owed before may have run; what the closing itself brings about did not.
+/// A hook that was pending before may have run; one caused by the closing itself did not.
 pub(crate) fn forgone(owed: Moment, now: Moment) -> HookEnd {
-    match owed == now {
-        true => HookEnd::NotStarted(ELSEWHERE.to_owned()),
-        false => HookEnd::Uncertain(ELSEWHERE.to_owned()),
+    if owed == now {
+        HookEnd::NotStarted(ELSEWHERE.to_owned())
+    } else {
+        HookEnd::Uncertain(ELSEWHERE.to_owned())
     }
 }

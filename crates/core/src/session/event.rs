@@ -1,4 +1,5 @@
-//! The events of a session's stream. Append-only: a kind is never renamed, a field never repurposed.
+//! The events of a session's stream. Append-only: a kind is never renamed, a field never reused for
+//! another meaning.
 //!
 //! Each kind has a version. An event that this program does not know is an error of [`Event::decode`],
 //! on which the ledger opens read-only.
@@ -33,23 +34,23 @@ events! {
 
     /// The next attempt is for another task of the run, or for the same from another commit.
     TaskAssigned = "session.task_assigned", 1 { assignment: Assignment }
-    /// The place of work stands; `base` is where the work begins, if it can be checked.
+    /// The worktree is ready; `base` is the starting point of the work, if it can be checked.
     WorkPrepared = "work.prepared", 1 { cwd: String, base: Option<Snapshot> }
     WorkFailed = "work.failed", 1 { reason: String }
     WorkRemoved = "work.removed", 1 {}
-    /// What the agent's own program kept is removed, its conversation with it. Recorded before it is done.
+    /// The agent's stored conversation is removed. Recorded before it is done.
     StoreRemoved = "store.removed", 1 {}
     SetupFinished = "setup.finished", 1 { failure: Option<String> }
 
     LaunchOwed = "launch.owed", 1 { launch: LaunchId, why: LaunchWhy }
     LaunchStarted = "launch.started", 1 { launch: LaunchId, holder: Identity, child: Identity }
-    /// The agent of somebody else is watched from now on.
+    /// An external agent is watched from now on.
     LaunchAdopted = "launch.adopted", 1 { launch: LaunchId, child: Option<Identity> }
     LaunchFailed = "launch.failed", 1 { launch: LaunchId, reason: String }
-    /// A new daemon goes on with a handshake: the time without one is not the agent's.
+    /// A new daemon continues a handshake. The time without a daemon does not count.
     LaunchFollowed = "launch.followed", 1 { launch: LaunchId }
 
-    /// Whoever is at the agent's screen goes on in another of its conversations.
+    /// The user at the agent's screen switched to another conversation.
     ThreadMoved = "thread.moved", 1 { launch: LaunchId, by: Record, from: String, to: String }
     StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
     TurnStarted = "turn.started", 1 { launch: LaunchId, turn: Option<String>, cursor: Cursor }
@@ -57,85 +58,85 @@ events! {
         launch: LaunchId, turn: Option<String>, end: TurnEnd,
         #[serde(default)]
         usage: Option<Usage>,
-        /// What the agent said last in it, shortened.
+        /// The agent's last message in the turn, shortened.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         says: Option<String>,
         cursor: Cursor,
     }
     /// Whether the agent pursues a goal: then it begins its next turn by itself.
     GoalChanged = "goal.changed", 1 { launch: LaunchId, active: bool, cursor: Cursor }
-    /// The turn that the agent was about to begin by itself did not come.
+    /// The turn that the agent was about to begin by itself did not start.
     TurnMissing = "turn.missing", 1 { launch: LaunchId }
-    /// The agent will not work as it was asked to.
+    /// The agent rejected its configuration.
     StreamRefused = "stream.refused", 1 { launch: LaunchId, reason: String, cursor: Cursor }
-    /// The agent runs, and its server could not be connected to.
+    /// The agent runs, but connecting to its server failed.
     StreamUnreachable = "stream.unreachable", 1 { launch: LaunchId, reason: String, cursor: Cursor }
     AgentWarned = "agent.warned", 1 { launch: LaunchId, text: String, cursor: Cursor }
-    /// The sessions of one account go on one after the other, and this is when it is this one's turn.
+    /// The time at which this session resumes. Sessions of one account resume one after the other.
     LimitSlot = "limit.slot", 1 { at_ms: u64 }
     /// The wait for the account's limit is over.
     LimitLifted = "limit.lifted", 1 {}
-    /// Something was heard after silence, or within it: the window begins anew at `heard_ms`.
+    /// Output was heard during or after silence: the window restarts at `heard_ms`.
     StreamHeard = "stream.heard", 1 { launch: LaunchId, heard_ms: u64 }
     StreamSilent = "stream.silent", 1 { launch: LaunchId }
     StreamRetrying = "stream.retrying", 1 { launch: LaunchId, detail: String, cursor: Cursor }
     /// The agent itself closed its stream.
     StreamClosed = "stream.closed", 1 { launch: LaunchId, cursor: Cursor }
     StreamSettled = "stream.settled", 1 { launch: LaunchId }
-    /// A line too long to be read was kept and passed over.
+    /// A line too long to parse was kept and skipped.
     OutputOversized = "output.oversized", 1 { launch: LaunchId, bytes: u64, cursor: Cursor }
     OutputAtLimit = "output.at_limit", 1 { launch: LaunchId }
-    /// The disk of this directory takes no more output, so that the agent is held back.
+    /// The disk of this directory is full, so the agent is made to wait.
     OutputNoRoom = "output.no_room", 1 { launch: LaunchId, dir: String }
-    /// There is room again.
+    /// The disk has space again.
     OutputFlows = "output.flows", 1 { launch: LaunchId }
-    /// The journal ends before the place that was already folded (power loss).
+    /// The journal ends before the position that was already folded (power loss).
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
     /// A record of an effect that Provost had not started was moved aside, and the effect ran.
     RecordForged = "record.forged", 1 { effect: String, moved_to: String }
-    /// An effect met a shortage and waits: nothing was done of it.
+    /// An effect met a shortage and waits. It did not start.
     EffectShort = "effect.short", 1 { effect: String, shortage: Shortage }
-    /// The effect is tried again.
+    /// The effect is retried.
     EffectRetried = "effect.retried", 1 { effect: String }
-    /// The launch has used up its budget of reports; further ones are refused.
+    /// The launch has used up its budget of reports; further ones are rejected.
     ReportsRefused = "reports.refused", 1 { launch: LaunchId, reports: u32, bytes: u64 }
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }
     BudgetRaised = "budget.raised", 1 { tokens: Option<u64>, turns: Option<u32> }
-    /// What is said beside the stream has no place in it.
+    /// Progress reported outside the stream has no cursor.
     ProgressTold = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
     UsageTold = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
     ContextTold = "context.told", 1 { launch: LaunchId, context: Context, cursor: Cursor }
-    /// The agent made its conversation shorter, asked or by itself.
+    /// The agent compacted its conversation, on request or by itself.
     ContextCompacted = "context.compacted", 1 { launch: LaunchId, cursor: Cursor }
-    /// The agent did not, though it was asked.
+    /// The agent did not compact its conversation, though asked.
     ContextKept = "context.kept", 1 { launch: LaunchId, reason: String, cursor: Option<Cursor> }
 
     ProcessEnded = "process.ended", 1 { launch: LaunchId, end: End, by: EndedBy }
-    /// The process can't be looked at; that is no end.
+    /// The process cannot be observed, which does not mean that it ended.
     ProcessUnknown = "process.unknown", 1 { launch: LaunchId, why: String }
     ProcessSeen = "process.seen", 1 { launch: LaunchId }
-    /// The process was stopped, as by a terminal's ctrl-Z, or goes on.
+    /// The process was suspended, as by a terminal's Ctrl-Z, or continues.
     ProcessSuspended = "process.suspended", 1 { launch: LaunchId, suspended: bool }
-    /// So many people are at the agent's own screen now.
+    /// The number of users at the agent's own screen.
     PeopleAttached = "people.attached", 1 { launch: LaunchId, people: u32 }
-    /// The process has ended, or was ended, and nobody saw with which code.
+    /// The process has ended, or was killed, with an unobserved exit code.
     ProcessUnobserved = "process.unobserved", 1 { launch: LaunchId, why: String }
     TreeGone = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }
 
-    /// The agent's own record says so, at this place in it.
+    /// A signal in the agent's transcript or from its hook, at this position.
     SignalRecorded = "signal.recorded", 1 {
         launch: LaunchId,
         by: Record,
         place: u64,
         said: Said,
-        /// How long the events are that follow from a hook.
+        /// The size of the events caused by a hook, in bytes.
         #[serde(default, skip_serializing_if = "is_zero")]
         bytes: u64,
     }
-    /// The agent's terminal lets guess so.
+    /// A signal inferred from the agent's terminal.
     SignalHinted = "signal.hinted", 1 { launch: LaunchId, by: Glimpse, place: u64, said: Said }
 
-    /// What is seen of the pane of an agent that somebody else started.
+    /// The observed state of an external agent's pane.
     PaneSeen = "pane.seen", 1 { launch: LaunchId, sight: PaneSight }
 
     ClaimMade = "claim.made", 1 {
@@ -146,20 +147,21 @@ events! {
         launch: Option<LaunchId>, fact: FactKind, value: String, standing: Standing, cursor: Option<Cursor>,
     }
 
-    /// The agent told a result in the form that it was asked for.
+    /// The agent reported a result in the requested form.
     ResultTold = "result.told", 1 { launch: LaunchId, result: Structured, standing: Standing, cursor: Cursor }
 
     RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: Asked, revision: u32, cursor: Cursor }
     RequestSettled = "request.settled", 1 { request: RequestId, fate: Fate, cursor: Option<Cursor> }
 
-    /// What was answered is not what happened: it was done though it was denied, or the other way round.
+    /// The outcome contradicts the answer: a denied action was performed, or an approved one was not.
     RequestContradicted = "request.contradicted", 1 { request: RequestId, done: bool, cursor: Cursor }
 
-    /// The agent called a tool by which a member of a task acts on it. Without a cursor it came beside the stream.
+    /// The agent called a tool by which a member acts on its team. Without a cursor the call came
+    /// outside the stream.
     ToolCalled = "tool.called", 1 {
         no: u32, launch: LaunchId, native: String, call: Box<crate::task::Call>, cursor: Option<Cursor>,
     }
-    /// What came of the call, as the agent is told.
+    /// The result of the call, as sent to the agent.
     ToolAnswered = "tool.answered", 1 { no: u32, ok: bool, text: String }
 
     /// The project's policy settled an approval.
@@ -167,24 +169,26 @@ events! {
 
     MessageQueued = "message.queued", 1 {
         key: String, kind: MessageKind, text: String, request: Option<RequestId>,
-        /// What an answer says, unless it is a secret.
+        /// The content of an answer, unless it is a secret.
         #[serde(default)]
         reply: Option<Reply>,
     }
     /// The bytes were handed to the agent, as the holder's journal shows.
     MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId }
-    /// The text was typed into the agent's terminal; only its own record can show that it took it.
+    /// The text was typed into the agent's terminal. Only its transcript can confirm that the agent took
+    /// it.
     MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, way: Way }
-    /// Nothing shows that the agent took what was typed. Only older ledgers have it: it is doubted now.
+    /// The typed input was not confirmed. Only older ledgers have this event; `message.typed` replaced
+    /// it.
     MessageUnproved = "message.unproved", 1 { key: String, reason: String }
-    /// The agent's program did not take a message. If `again`, it is sent after the turn that is in its way.
+    /// The agent's program rejected a message. If `again`, it is sent after the turn that blocks it.
     MessageRefused = "message.refused", 1 {
         key: String, launch: LaunchId, reason: String, again: bool, cursor: Cursor,
     }
     MessageLost = "message.lost", 1 { key: String, reason: String }
 
     ResultAsked = "result.asked", 1 { key: String }
-    /// Refuted work goes back to the agent: its claim no longer stands.
+    /// Refuted work was sent back to the agent: its claim no longer counts.
     ReworkSent = "rework.sent", 1 { key: String, text: String }
 
     SnapshotTaken = "snapshot.taken", 1 {
@@ -198,21 +202,22 @@ events! {
     StopAsked = "stop.asked", 1 { launch: LaunchId, why: StopWhy, step: StopStep }
     StopEscalated = "stop.escalated", 1 { launch: LaunchId, step: StopStep }
 
-    /// The team that the session was opened for is over: its process is ended, at once or after its turn.
+    /// The team that the session was opened for has ended. Its process is stopped, at once or after its
+    /// turn.
     SessionDismissed = "session.dismissed", 1 { because: String, at_once: bool }
 
     AttemptCancelled = "attempt.cancelled", 1 { because: String }
     AttemptSuperseded = "attempt.superseded", 1 {}
-    /// The next attempt begins a conversation of its own.
+    /// The next attempt begins a new conversation.
     ThreadLeft = "thread.left", 1 {}
     /// Provost itself ended the attempt.
     AttemptStopped = "attempt.stopped", 1 { cause: StopCause, detail: String }
     AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }
     AttemptSealed = "attempt.sealed", 1 { attempt: u32, sealed: Sealed }
 
-    /// A reaction answered an occasion; what it does follows from this.
+    /// A reaction responded to an occasion; its action follows from this event.
     ReactionDone = "reaction.done", 1 { reaction: String, occasion: u32 }
-    /// Another agent goes on with the work, in a conversation of its own.
+    /// Another agent takes over the work, in a new conversation.
     AgentReplaced = "agent.replaced", 1 { from: String, to: String }
 
     HookFinished = "hook.finished", 1 { key: HookKey, end: HookEnd }

@@ -1,4 +1,4 @@
-//! Folding an event into a session. Total: an event that was stored is never refused.
+//! Folds events into a session. Total: a stored event is never rejected.
 
 use std::collections::BTreeMap;
 
@@ -130,7 +130,7 @@ impl Session {
                 let continuation = self.continuation(e.why);
                 let mut launch = Launch::owed(e.launch, e.why, self.attempt().no, at);
                 let succeeds = matches!(e.why, LaunchWhy::Crash | LaunchWhy::Retry);
-                let died = self.current_launch().filter(|_| succeeds);
+                let died = if succeeds { self.current_launch() } else { None };
                 launch.stream.told = died.and_then(|died| died.stream.told.clone());
                 self.launches.push(launch);
                 self.resume(e.why, continuation);
@@ -232,7 +232,7 @@ impl Session {
         }
     }
 
-    /// Folds what the kernel and the holder say of a launch.
+    /// Folds observations of the kernel and the holder about a launch.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_process(&mut self, at: Moment, event: &Event) {
         match event {
@@ -243,7 +243,8 @@ impl Session {
                     launch.stream.heard = at;
                     launch.followed = Some(at);
                     launch.holder = Some(e.holder.clone());
-                    // Given up unseen, it is seen now, and can be ended.
+                    // Its stop was abandoned while it was unobserved. It is observed now, and can be
+                    // killed.
                     if let Some(stop) = launch.stop.as_mut().filter(|s| s.step == StopStep::GivenUp)
                     {
                         (stop.step, stop.since) = (StopStep::Kill, at);
@@ -281,7 +282,7 @@ impl Session {
             Event::ProcessSeen(e) => self.set_sight(e.launch, Sight::Seen),
             Event::ProcessSuspended(e) => self.on_launch(e.launch, |launch| {
                 launch.watch.suspended = e.suspended;
-                // The time in which it could not move is no silence.
+                // Time spent suspended does not count as silence.
                 launch.stream.heard = at;
             }),
             Event::PeopleAttached(e) => {
@@ -306,7 +307,7 @@ impl Session {
         }
     }
 
-    /// Folds what a launch's stream shows.
+    /// Folds observations of a launch's stream.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_stream(&mut self, at: Moment, event: &Event) {
         match event {
@@ -373,7 +374,7 @@ impl Session {
                 self.on_launch(e.launch, |launch| launch.stream.silent = true)
             }
             Event::StreamRetrying(e) => {
-                // Retrying is no progress: the silence window goes on.
+                // Retrying is not progress: the silence window continues.
                 self.on_launch(e.launch, |launch| {
                     launch.stream.retrying = true;
                     launch.stream.retrying_why = Some(e.detail.clone());
@@ -412,7 +413,7 @@ impl Session {
             }
             Event::ProgressTold(e) => {
                 self.set_waits_for_input(Some(e.launch), false);
-                // On the stream there is at most one a second.
+                // On the stream, progress is limited to one report per second.
                 if e.cursor.is_none() {
                     self.count_report(e.launch, 0);
                 }
@@ -429,7 +430,7 @@ impl Session {
             }
             Event::ContextCompacted(e) => {
                 self.heard(e.launch, at, e.cursor);
-                // How full it is now has yet to be told.
+                // The new usage is not reported yet.
                 self.context = None;
                 self.compactions = self.compactions.saturating_add(1);
                 self.compacting = self.compacting.filter(|asked| asked.turn);
@@ -442,7 +443,7 @@ impl Session {
         }
     }
 
-    /// Folds what was said, asked and sent.
+    /// Folds claims, requests and messages.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_speech(&mut self, at: Moment, event: &Event) {
         match event {
@@ -525,7 +526,7 @@ impl Session {
             Event::MessageRefused(e) => self.take_refusal(e, at),
             Event::MessageLost(e) => {
                 if self.kind_of(&e.key) == Some(MessageKind::Interrupt) {
-                    // The turn may have ended first because it was interrupted at the screen.
+                    // The turn may have ended because it was interrupted at the screen.
                     let attempt = self.attempt_mut();
                     attempt.held = attempt.was_interrupted();
                     self.forget_what_went_with(&e.key, &e.reason);
@@ -539,7 +540,7 @@ impl Session {
         }
     }
 
-    /// Folds what concerns the current attempt and its proof.
+    /// Folds events of the current attempt and its verification.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_attempt(&mut self, at: Moment, event: &Event) {
         match event {
@@ -587,7 +588,7 @@ impl Session {
         }
     }
 
-    /// Keeps what windows and hooks are measured by: the state as shown, and since when.
+    /// Updates the shown state and its start, which windows and hooks are based on.
     fn after(&mut self, at: Moment) {
         if self.attempt().is_sealed() {
             return;
@@ -596,9 +597,9 @@ impl Session {
         let working = (state != State::NeedsInput || bug!(WaitingCounted))
             && !state.is_terminal()
             && self.limited.is_none()
-            // A member of a task may rest for as long as nobody needs it.
+            // A team member may be idle for any time.
             && !(state == State::Idle && self.is_member())
-            // Waiting for a person costs no time.
+            // Time spent waiting for the user does not count.
             && !(state == State::Idle && self.attempt().held)
             && self
                 .current_launch()
@@ -620,7 +621,7 @@ impl Session {
         (self.handing_over, self.limited, self.dismissed) = (None, None, None);
         self.reacted.iter_mut().for_each(|reacted| reacted.total = 0);
         self.queue_instruction();
-        // A process that is being ended serves no new instruction: the next launch waits for its end.
+        // A process that is being stopped gets no new instruction: the next launch waits for its end.
         let free = |launch: &&mut Launch| launch.may_live() && launch.stop.is_none();
         if let Some(launch) = self.launches.last_mut().filter(free) {
             launch.attempt = no;
@@ -628,8 +629,7 @@ impl Session {
         }
     }
 
-    /// What could not be prepared for one attempt may well be for the next: it was the repository's or the setup's fault,
-    /// and somebody may have mended it.
+    /// Retries a failed worktree or setup for the next attempt: the user may have fixed its cause.
     fn owe_place_again(&mut self, attempt: u32) {
         if matches!(self.work, WorkState::Failed { .. }) {
             (self.work, self.work_for) = (WorkState::Owed, attempt);
@@ -642,7 +642,7 @@ impl Session {
         }
     }
 
-    /// A turn is expected of a living agent: until it comes, the agent counts as active, not as idle.
+    /// Expects a turn of a running agent. Until it begins, the agent counts as active, not idle.
     pub(super) fn expect_a_turn(&mut self, at: Moment) {
         if let Some(launch) = self.launches.last_mut() {
             launch.stream.expect_a_turn(at);
@@ -652,14 +652,14 @@ impl Session {
     fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
         self.heard(e.launch, at, e.cursor);
         self.usage.add(e.usage.unwrap_or_default());
-        // What could not be typed before can be tried again.
+        // Messages that could not be typed before can be retried.
         self.messages.iter_mut().for_each(|message| {
             message.unproved = None;
             if message.fate != MessageFate::Queued {
                 message.text.clear();
             }
         });
-        // Whoever takes no instructions has nothing to do after its turn but to end.
+        // An agent without instructions has nothing left to do after its turn.
         let takes_more = self.spec.agent.driver.has_protocol();
         self.on_launch(e.launch, |launch| {
             launch.stream.end_turn(e.end == TurnEnd::Ok, takes_more);
@@ -668,7 +668,8 @@ impl Session {
             launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
         });
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
-        // However a compaction ends, that says nothing about the work. A turn that was open before it is none of it.
+        // The result of a compaction says nothing about the work. A turn that was open before it is not
+        // part of it.
         let own = |asked: &Compacting| asked.launch == e.launch && asked.turn;
         let compacted = self.compacting.take_if(|asked| own(asked)).is_some();
         if !current || compacted || self.attempt().is_sealed() {
@@ -678,7 +679,8 @@ impl Session {
         match &e.end {
             TurnEnd::Ok => self.expect_own_turn(e.launch, at),
             TurnEnd::Interrupted => {
-                // An interrupted turn is not finished: whoever interrupted it says what comes next.
+                // An interrupted turn is unfinished: the user who interrupted it decides how to
+                // continue.
                 self.attempt_mut().held = true;
                 self.go_on_with_what_waits(at);
             }
@@ -702,7 +704,8 @@ impl Session {
         });
     }
 
-    /// The account's limit is no claim about the work: the turn goes on when it is lifted.
+    /// Waits for the account's usage limit. The limit is not a claim about the work: the turn continues
+    /// when it has passed.
     fn wait_for_the_limit(&mut self, until_ms: Option<u64>, detail: &str, at: Moment) {
         let bounds = &self.spec.bounds;
         let wait = match until_ms {
@@ -728,9 +731,13 @@ impl Session {
         }
     }
 
-    /// What an agent that died at work is told when it goes on, unless it never heard its instruction.
+    /// Returns the text for an agent that resumes after a crash, unless it never received its
+    /// instruction.
     fn continuation(&self, why: LaunchWhy) -> Option<String> {
-        let died = self.current_launch().filter(|_| why == LaunchWhy::Crash)?;
+        if why != LaunchWhy::Crash {
+            return None;
+        }
+        let died = self.current_launch()?;
         let heard = |m: &Message| m.attempt == self.attempt().no && m.fate != MessageFate::Queued;
         let asks = self.open_requests().any(|r| r.asked.kind != RequestKind::Approval);
         let instruction = self.attempt().instruction.as_deref();
@@ -739,7 +746,7 @@ impl Session {
             .then(|| crate::prompt::continuation(&died.phase, instruction))
     }
 
-    /// A new process goes on with the conversation.
+    /// Counts the resume or relaunch, and queues the continuation text.
     fn resume(&mut self, why: LaunchWhy, continuation: Option<String>) {
         if why == LaunchWhy::Retry {
             self.attempt_mut().relaunches += 1;
@@ -754,7 +761,7 @@ impl Session {
         }
     }
 
-    /// Counts a report against the budget of its launch.
+    /// Counts a report against its launch's budget.
     pub(super) fn count_report(&mut self, launch: LaunchId, bytes: usize) {
         self.on_launch(launch, |launch| launch.reports.add(bytes));
     }
@@ -779,7 +786,7 @@ impl Session {
         self.heard(e.launch, at, e.cursor);
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
         let known = self.requests.iter().any(|request| request.id == e.request);
-        // Nobody waits for what an older launch asks; what it had asked before stands as it was.
+        // An older launch no longer waits for its requests. Its earlier requests stay as they were.
         let fate = match (current, known) {
             (true, _) => Fate::Open,
             (false, false) => Fate::Void,
@@ -798,7 +805,8 @@ impl Session {
         });
     }
 
-    /// The first snapshot is judged; the next one either confirms it or shows that the tree moved.
+    /// Records a snapshot. The first one is judged; the next one confirms it, or shows that the tree
+    /// changed.
     fn take_snapshot(&mut self, e: &SnapshotTaken) {
         let verifying = &mut self.attempt_mut().verifying;
         verifying.taken += 1;
@@ -815,7 +823,7 @@ impl Session {
         }
     }
 
-    /// A new turn may change the work, so what was found before is no longer about it.
+    /// Discards the evidence: a new turn may change the work.
     pub(super) fn void_verdict(&mut self, launch: LaunchId) {
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         if current && !self.attempt().is_sealed() {
@@ -823,7 +831,7 @@ impl Session {
         }
     }
 
-    /// A terminal that is given nothing on its command line waits at its prompt.
+    /// Marks a terminal as idle if it has no text on its command line: it waits at its prompt.
     fn expect_what_was_given(&mut self, launch: LaunchId) {
         let driver = self.spec.agent.driver;
         let waits = driver.has_terminal() && driver.has_protocol() && self.given(launch).is_none();
@@ -843,7 +851,7 @@ impl Session {
         });
     }
 
-    /// Whoever moves again after a silence may change the work again.
+    /// Discards the evidence if the agent was silent: it may change the work again.
     fn break_silence(&mut self, launch: LaunchId) {
         if self.launch(launch).is_some_and(|launch| launch.stream.silent) {
             self.void_verdict(launch);
@@ -880,7 +888,7 @@ impl Session {
     }
 }
 
-/// Adds an item and drops the oldest beyond the limit.
+/// Adds an item and drops the oldest ones beyond the limit.
 fn push_bounded<T>(items: &mut Vec<T>, item: T, limit: usize) {
     items.push(item);
     items.drain(..items.len().saturating_sub(limit));

@@ -1,4 +1,5 @@
-//! What a terminal lets guess of what is asked: one request for one dialog, and never the words of another.
+//! Requests inferred from a terminal. Each dialog gets one request, and never the text of another
+//! dialog.
 
 use super::{
     event::{Event, MessageLost, RequestSettled},
@@ -9,7 +10,7 @@ use super::{
 use crate::request::{Asked, Fate, Request, RequestKind};
 
 impl Session {
-    /// Says whether a terminal that asked before asks something else now.
+    /// Whether a terminal that already showed a request now shows a different one.
     pub(super) fn asks_otherwise(&self, launch: &Launch, by: Glimpse, what: &Hinted) -> bool {
         let Hinted::Asks(asked) = what else { return false };
         let shown = asked.guessed(by).subject;
@@ -17,8 +18,9 @@ impl Session {
         shown.is_some() && before.is_some_and(|before| *before != shown)
     }
 
-    /// Opens a request for what a terminal shows to be asked, unless the agent itself told of it or it is known already. The
-    /// screen is drawn after an escape code told that something is asked, and adds what that is.
+    /// Opens a request for a dialog shown on a terminal, unless the agent itself reported one or it is
+    /// already known. The screen is drawn after the escape code that signals a request, and adds its
+    /// details.
     pub(super) fn guess(&self, launch: &Launch, by: Glimpse, asked: Asked) -> Vec<Event> {
         let asked = asked.guessed(by);
         let told = |request: &Request| request.launch == launch.id && !request.is_guessed();
@@ -41,7 +43,7 @@ impl Session {
         }
     }
 
-    /// Gives the last request that was guessed of a launch, unless it is over.
+    /// Returns the last request inferred for a launch, unless it is settled.
     fn guessed_last(&self, launch: &Launch) -> Option<&Request> {
         let of_it = |request: &&Request| request.launch == launch.id && request.is_guessed();
         let last = self.requests.iter().rev().find(of_it)?;
@@ -49,15 +51,15 @@ impl Session {
         (last.is_open() || self.messages.iter().any(answers)).then_some(last)
     }
 
-    /// Another dialog stands where this one stood: it was settled, by what was typed or by somebody else, and an answer
-    /// that still waits is not for the other.
+    /// Settles a request that another dialog has replaced on the screen. It was answered by the typed
+    /// input or by a user there, and an answer still waiting is not for the new dialog.
     fn overtaken(&self, launch: &Launch, request: &Request) -> Vec<Event> {
         let waits = |m: &&Message| {
             let queued = m.fate == MessageFate::Queued && m.typed.is_none();
             m.kind == MessageKind::Answer && m.request == Some(request.id) && queued
         };
         let lost = self.messages.iter().filter(waits).map(|message| {
-            let reason = "its screen asks something else by now".to_owned();
+            let reason = "its screen now shows another request".to_owned();
             MessageLost { key: message.key.clone(), reason }.into()
         });
         let settled = request.is_open().then(|| {
@@ -69,14 +71,15 @@ impl Session {
 }
 
 impl Request {
-    /// Says whether it only tells that somebody is needed, as a title does, and this tells for what.
+    /// Whether this request only shows that input is needed, as a title does, while `than` shows for
+    /// what.
     fn is_vaguer(&self, than: &Asked) -> bool {
         self.asked.kind == RequestKind::Dialog && than.kind != RequestKind::Dialog
     }
 }
 
 impl Asked {
-    /// Marks what it is about as a guess, and by what.
+    /// Marks the subject as inferred, and records from which source.
     fn guessed(&self, by: Glimpse) -> Asked {
         let mut asked = self.clone();
         if let Some(subject) = asked.subject.as_deref_mut() {

@@ -1,4 +1,4 @@
-//! Hooks: commands that the project wants run because of an event. Each is owed once per occasion.
+//! Hooks: commands that the project runs on an event. Each runs once per occasion.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +11,7 @@ use crate::{
     time::Moment,
 };
 
-/// What a hook may be named for.
+/// An event that a hook can be configured for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum HookEvent {
@@ -25,7 +25,7 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    /// Gives every name that a hook may have.
+    /// Returns every event that a hook can be configured for.
     pub fn all() -> Vec<HookEvent> {
         let states = State::ALL.iter().copied().filter_map(HookEvent::for_state);
         [HookEvent::Opened, HookEvent::Started, HookEvent::LateClaim, HookEvent::Reaction]
@@ -34,7 +34,7 @@ impl HookEvent {
             .collect()
     }
 
-    /// Gives the hook of a state; states that come and go by themselves have none.
+    /// Returns the hook event of a state. Transient states have none.
     pub fn for_state(state: State) -> Option<HookEvent> {
         match state {
             State::Working | State::Idle | State::WrappingUp | State::Verifying => None,
@@ -84,7 +84,7 @@ impl FromStr for HookEvent {
         HookEvent::all()
             .into_iter()
             .find(|event| event.to_string() == text)
-            .ok_or_else(|| format!("\"{text}\" is no hook"))
+            .ok_or_else(|| format!("\"{text}\" is not a hook"))
     }
 }
 
@@ -96,21 +96,21 @@ impl TryFrom<String> for HookEvent {
     }
 }
 
-/// Names one occasion of a hook: it runs once under this key, whatever dies meanwhile.
+/// One occasion of a hook. It runs once under this key, even across crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HookKey {
     pub event: HookEvent,
     pub no: u32,
 }
 
-/// A hook that has to run, with what was true when it became due.
+/// A pending hook, with the state at the time it became due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookOwed {
     pub key: HookKey,
     pub attempt: u32,
     pub state: State,
     pub cause: Option<Cause>,
-    /// The reaction that it tells of.
+    /// The reaction that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaction: Option<String>,
     pub at: Moment,
@@ -124,20 +124,20 @@ pub enum HookEnd {
     Signal(i32),
     TimeLimit,
     OutputLimit,
-    /// It never ran: its program or its directory is not there.
+    /// It never ran: its program or directory is missing.
     NotStarted(String),
-    /// It may have run: its holder died. It is not run again.
+    /// It may have run: its holder died. It is not retried.
     Uncertain(String),
 }
 
-/// A hook that has ended, kept to be shown.
+/// A finished hook, kept for display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookEnded {
     pub key: HookKey,
     pub end: HookEnd,
 }
 
-/// The hooks that are pending for a session.
+/// The pending hooks of a session.
 impl Session {
     pub(super) fn owe_state_hook(&mut self, state: State, at: Moment) {
         if let Some(event) = HookEvent::for_state(state) {

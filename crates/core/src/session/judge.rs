@@ -1,4 +1,4 @@
-//! From a session's facts to its state.
+//! Derives a session's state from its facts.
 
 use super::{
     attempt::{Attempt, ClaimSource},
@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Session {
-    /// Says what is true about the session now: the sealed outcome if there is one, else the judgement of its facts.
+    /// Returns the current judgement: the sealed outcome if there is one, otherwise a judgement of the
+    /// facts.
     pub fn judgement(&self) -> Judgement {
         let attempt = self.attempt();
         let judged = match (&attempt.sealed, attempt.resolutions.last()) {
@@ -24,7 +25,7 @@ impl Session {
         judged.with(self.notes())
     }
 
-    /// Gives the state alone, as the last event left it.
+    /// Returns the state after the last event.
     pub fn state(&self) -> State {
         let attempt = self.attempt();
         match (&attempt.sealed, attempt.resolutions.last()) {
@@ -46,12 +47,12 @@ impl Session {
         judge(&self.overlay(), found).with(self.evidence_flags())
     }
 
-    /// The claim fact. An agent that ended while it asked still needs its answer.
+    /// The claim fact. An agent that ended with an open request still needs the answer.
     pub fn claim(&self) -> ClaimKind {
-        match self.has_ended() && self.open_requests().any(|request| request.blocks()) {
-            true => ClaimKind::NeedsInput,
-            false => self.attempt().claim_kind(),
+        if self.has_ended() && self.open_requests().any(|request| request.blocks()) {
+            return ClaimKind::NeedsInput;
         }
+        self.attempt().claim_kind()
     }
 
     /// The process fact. Before the first launch nothing has ended.
@@ -64,16 +65,17 @@ impl Session {
         self.current_launch().map_or(Activity::Active, Launch::activity)
     }
 
-    /// The verification fact: what the evidence says about the current tree, once the tree is known to stand still.
+    /// The verification fact: the verdict on the current tree, once the tree is known to be stable.
     pub fn verification(&self) -> Verification {
         let verifying = &self.attempt().verifying;
-        // Without a check a commit that failed refutes nothing: the work is where it was.
-        let failed = verifying.failed.as_ref().filter(|_| !self.spec.checks.is_empty());
-        if let Some(reason) = failed {
+        // Without checks a failed commit refutes nothing: the work is unchanged.
+        if !self.spec.checks.is_empty()
+            && let Some(reason) = &verifying.failed
+        {
             return Verification::Failed(Refuted::NoSnapshot { reason: reason.clone() });
         }
         match (self.verdict(), verifying.confirmed || bug!(ConfirmationSkipped)) {
-            // What an agent wrote itself proves nothing, though it may refute.
+            // Checks written by an agent prove nothing, but may refute.
             (Verdict::Passed(_), true) if !self.spec.can_be_proved() => Verification::None,
             (Verdict::Passed(passed), true) => Verification::Passed(passed),
             (Verdict::Refuted(refuted), true) => Verification::Failed(refuted),
@@ -98,7 +100,8 @@ impl Session {
         }
     }
 
-    /// Says whether checks are owed or running: the facts speak of an end, and the tree has no verdict yet.
+    /// Whether checks are pending or running: the facts show an outcome, and the tree has no verdict
+    /// yet.
     pub fn wants_verdict(&self) -> bool {
         self.is_unproved()
             && !self.attempt().is_decided()
@@ -108,12 +111,12 @@ impl Session {
                 .is_terminal()
     }
 
-    /// Says whether there are checks, and the evidence has not yet come to a verdict.
+    /// Whether there are checks without a verdict yet.
     pub(super) fn is_unproved(&self) -> bool {
         !self.spec.checks.is_empty() && !self.is_judged() && !self.tree_keeps_moving()
     }
 
-    /// Whether the evidence has come to a verdict on a tree that is known to stand still.
+    /// Whether there is a verdict on a tree that is known to be stable.
     fn is_judged(&self) -> bool {
         let verifying = &self.attempt().verifying;
         let confirmed = verifying.confirmed || bug!(ConfirmationSkipped);
@@ -161,13 +164,13 @@ impl Session {
         }
     }
 
-    /// Whether its process ended because the user stopped it, or because its team was over.
+    /// Whether its process ended because the user stopped it, or because its team ended.
     pub(super) fn was_ended(&self) -> bool {
         let why = self.stopped_for();
         self.has_ended() && matches!(why, Some(StopWhy::Operator | StopWhy::TeamEnded))
     }
 
-    /// Whether an answer to an agent that ended while it waited starts it again.
+    /// Whether an answer resumes an agent that ended while it waited.
     fn answer_resumes(&self) -> bool {
         self.spec.adopted.is_none() && self.spec.agent.driver.has_protocol()
     }
@@ -184,12 +187,12 @@ impl Session {
         }
     }
 
-    /// Says whether an agent is watched that somebody else started and nothing tells of its turns: then `idle` only means that
-    /// nobody knows of a turn.
+    /// Whether the turns of a watched external agent cannot be observed. Then `idle` only means that no
+    /// turn is known.
     pub fn turns_are_unseen(&self) -> bool {
-        let watched = self.current_launch().filter(|_| !self.attempt().is_sealed());
-        let adopted = watched.is_some_and(|launch| launch.adopted && launch.may_live());
-        // Codex begins to write down a conversation with its first prompt.
+        let watched = |launch: &Launch| launch.adopted && launch.may_live();
+        let adopted = !self.attempt().is_sealed() && self.current_launch().is_some_and(watched);
+        // Codex starts the transcript of a conversation with its first prompt.
         let recorded = self.spec.agent.driver.has_protocol() && self.has_record();
         adopted && !recorded
     }
@@ -200,14 +203,14 @@ impl Session {
         named || self.thread.is_some()
     }
 
-    /// Whether its process has yet to be started: the table takes it for alive, since nothing has ended.
+    /// Whether its process is not started yet. The table treats it as alive, since nothing has ended.
     pub fn is_starting(&self) -> bool {
         let owed = |launch: &Launch| launch.phase == LaunchPhase::Owed && launch.stop.is_none();
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         open && self.current_launch().is_none_or(owed)
     }
 
-    /// Whether its turn was interrupted and it waits for the user to say what comes next.
+    /// Whether its turn was interrupted and it waits for the user to continue.
     pub fn awaits_user(&self) -> bool {
         let rests =
             |launch: &Launch| launch.may_live() && launch.stop.is_none() && !launch.is_in_turn();
@@ -215,7 +218,7 @@ impl Session {
         open && self.attempt().held && self.current_launch().is_some_and(rests)
     }
 
-    /// What is worth showing beside the state, also after the seal: it never changes the outcome.
+    /// Returns flags to show beside the state, also after the seal. They never change the outcome.
     fn notes(&self) -> Vec<Flag> {
         let mut notes = Vec::new();
         let mut note = |holds: bool, flag| notes.extend(holds.then_some(flag));
@@ -250,13 +253,14 @@ impl Session {
     }
 }
 
-/// A check that could not be run says nothing about the work: that is Provost's own trouble.
+/// Corrects the cause if a check could not be run: that is Provost's problem, not the work's.
 fn blame_unrun_checks(verification: &Verification, found: Judgement) -> Judgement {
     let unrun = found.cause == Some(Cause::Verification) && verification.could_not_run();
     if unrun { found.because(Cause::ChecksNotRun) } else { found }
 }
 
-/// A turn that its own protocol ended with an error is the agent's error, not its word.
+/// Corrects the cause if the agent's protocol ended the turn with an error: that is not the agent's own
+/// claim.
 fn blame_the_turn(attempt: &Attempt, found: Judgement) -> Judgement {
     let by_turn =
         attempt.claim.as_ref().is_some_and(|claim| claim.source == ClaimSource::TurnError);

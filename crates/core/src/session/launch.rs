@@ -1,4 +1,4 @@
-//! A launch: one process under one holder, and what its stream shows.
+//! A launch: one process under one holder, and the state of its stream.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::{
     time::Moment,
 };
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process identity that survives reuse of its pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub pid: i32,
@@ -18,27 +18,27 @@ pub struct Identity {
     pub boot_id: String,
 }
 
-/// The place in a launch's journal up to which everything has been folded.
+/// The position in a launch's journal up to which everything has been folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cursor {
     pub offset: u64,
     pub skip: u64,
 }
 
-/// Why a launch is made.
+/// The reason for a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchWhy {
     First,
-    /// An answer came for an agent that had ended while it waited.
+    /// An answer arrived for an agent that had ended while it waited.
     Answer,
-    /// A new instruction came for an agent that had ended.
+    /// A new instruction arrived for an agent that had ended.
     Instruction,
-    /// The agent died in the middle of its work, and its conversation goes on.
+    /// The agent crashed at work, and its conversation is resumed.
     Crash,
-    /// Another agent goes on with the work.
+    /// Another agent takes over the work.
     HandedOver,
-    /// The launch before it failed before the agent answered.
+    /// The previous launch failed before the agent responded.
     Retry,
     /// The usage limit at which the agent exited has passed.
     Limit,
@@ -52,7 +52,7 @@ pub enum End {
     Signal(i32),
 }
 
-/// Who ended it.
+/// The party that ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
@@ -60,21 +60,21 @@ pub enum EndedBy {
     Provost,
 }
 
-/// How a turn ended, as the agent's protocol said.
+/// How a turn ended, according to the agent's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnEnd {
     Ok,
     Interrupted,
     Error(String),
-    /// The account may not go on before a moment of the wall clock, if that is known.
+    /// The account reached a usage limit, until a wall-clock time if that is known.
     Limited {
         until_ms: Option<u64>,
         detail: String,
     },
 }
 
-/// Why Provost ends a process.
+/// The reason Provost stops a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopWhy {
@@ -84,21 +84,21 @@ pub enum StopWhy {
     Decided,
     /// The attempt is sealed and the process is no longer needed.
     Finished,
-    /// The agent is idle and says nothing, though it was asked.
+    /// The agent is idle and did not report a result, though asked.
     Unclaimed,
-    /// The work was refuted more often than the bound allows.
+    /// The work was refuted more often than the limit allows.
     ReworkExhausted,
-    /// The agent closed its stream and lived on.
+    /// The agent closed its stream but kept running.
     Leftover,
-    /// Another agent goes on with the work.
+    /// Another agent takes over the work.
     HandedOver,
-    /// The agent could not be connected to, and is launched once more.
+    /// Connecting to the agent failed, and it is launched once more.
     Unreachable,
-    /// The team that it was opened for is over.
+    /// The team that it was opened for has ended.
     TeamEnded,
 }
 
-/// How far a stop has gone. Steps are taken once each, in this order.
+/// The current step of a stop. Each step is taken once, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopStep {
@@ -109,7 +109,7 @@ pub enum StopStep {
 }
 
 impl StopStep {
-    /// Gives the step that follows when this one was not enough.
+    /// Returns the next step if this one was not enough.
     pub fn next(self) -> Option<StopStep> {
         match self {
             StopStep::Interrupt => Some(StopStep::Terminate),
@@ -122,7 +122,7 @@ impl StopStep {
     }
 }
 
-/// A stop under way.
+/// A stop in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     pub why: StopWhy,
@@ -130,13 +130,13 @@ pub struct Stop {
     pub since: Moment,
 }
 
-/// How far a launch has come. What is known only in one phase lives in that phase.
+/// The phase of a launch. Data known only in one phase lives in that phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchPhase {
     Owed,
     Running {
-        /// None if it was adopted by what it writes, and nobody knows its process.
+        /// None if it was adopted by its transcript, and its process is unknown.
         child: Option<Identity>,
         sight: Sight,
     },
@@ -145,18 +145,18 @@ pub enum LaunchPhase {
         by: EndedBy,
         at: Moment,
     },
-    /// It ended, or was ended, and nobody saw how. Told only when no process of it was left.
+    /// It ended or was killed, unobserved. Reported only when none of its processes is left.
     Unobserved {
         why: String,
         at: Moment,
     },
-    /// It never ran. Told only when no process of it was left.
+    /// It never ran. Reported only when none of its processes is left.
     Failed {
         reason: String,
     },
 }
 
-/// Whether the process can be looked at.
+/// Whether the process can be observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sight {
@@ -164,16 +164,16 @@ pub enum Sight {
     Unknown,
 }
 
-/// What the agent's stream shows, as far as the process lives.
+/// The state of the agent's stream while its process runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
-    /// Whether the agent named its conversation.
+    /// Whether the agent reported its conversation.
     #[serde(default)]
     pub ready: bool,
-    /// Why the agent will not work as it was asked to.
+    /// The reason the agent rejected its configuration.
     #[serde(default)]
     pub refused: Option<String>,
-    /// Whether `refused` says that the agent could not be connected to.
+    /// Whether `refused` means that connecting to the agent failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unreachable: bool,
     /// Whether the agent pursues a goal: then it begins its next turn by itself.
@@ -182,10 +182,10 @@ pub struct Stream {
     /// Since when the agent is about to begin a turn by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_turn: Option<Moment>,
-    /// Whether the last turn ended well.
+    /// Whether the last turn succeeded.
     #[serde(default)]
     pub ended_well: bool,
-    /// Whether the agent was told to leave its open turn.
+    /// Whether an interrupt was sent for its open turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// Whether a turn is open. A command without a protocol is one long turn.
@@ -196,19 +196,19 @@ pub struct Stream {
     /// The window after `closed` is over and the process still lives.
     pub settled: bool,
     pub retrying: bool,
-    /// What the agent said of that.
+    /// The agent's reason for retrying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying_why: Option<String>,
-    /// Whether the turn that counts as open is only expected, and no record has it yet.
+    /// Whether the open turn is only expected, and not recorded yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expected: bool,
-    /// What the agent was told at rest, until the turn that it begins is over.
+    /// The text sent to the idle agent, until the turn that it begins is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
 }
 
 impl Stream {
-    /// Until the turn comes, the agent counts as at work. One that is open now is not over by that.
+    /// Expects a turn. Until it begins, the agent counts as active. A turn that is open now stays open.
     pub(super) fn expect_a_turn(&mut self, at: Moment) {
         self.expected |= self.turn == TurnState::Over;
         self.turn = TurnState::Open { turn: None };
@@ -220,7 +220,7 @@ impl Stream {
         (self.interrupted, self.own_turn) = (false, None);
     }
 
-    /// A turn that only was expected does not come.
+    /// Drops a turn that was only expected.
     pub(super) fn forget_expected_turn(&mut self) {
         self.own_turn = None;
         if self.turn == (TurnState::Open { turn: None }) {
@@ -240,26 +240,26 @@ impl Stream {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
-    /// Nothing is known yet, or the driver has no turns.
+    /// No turn is known yet, or the driver has no turns.
     Open {
         turn: Option<String>,
     },
     Over,
 }
 
-/// What is known of the whole process tree after its leader ended.
+/// The state of the process tree after its leader ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gone {
     pub leftovers: u32,
     pub verified: bool,
 }
 
-/// The reports that a launch made beside its stream.
+/// The number and size of a launch's reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reports {
     pub count: u32,
     pub bytes: u64,
-    /// Whether one was refused.
+    /// Whether one was rejected.
     pub refused: bool,
 }
 
@@ -287,10 +287,11 @@ pub struct Launch {
     /// The attempt that this launch serves now.
     pub attempt: u32,
     pub owed_at: Moment,
-    /// Since when it was seen to run, or the daemon that follows it runs, if it is not known to be ready.
+    /// The start of the handshake window: when it was first observed running, or when the present daemon
+    /// began to follow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub followed: Option<Moment>,
-    /// Known once it was seen to run, and for ever after.
+    /// Known once it was observed running, and from then on.
     pub holder: Option<Identity>,
     pub phase: LaunchPhase,
     pub stream: Stream,
@@ -298,22 +299,23 @@ pub struct Launch {
     pub gone: Option<Gone>,
     pub cursor: Cursor,
     pub at_limit: bool,
-    /// The directory whose disk takes no more of its output.
+    /// The directory whose disk is full.
     #[serde(default)]
     pub no_room: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
     #[serde(default, skip_serializing_if = "Reports::is_empty")]
     pub reports: Reports,
-    /// How many people are at the agent's own screen.
+    /// The number of users at the agent's own screen.
     pub people: u32,
-    /// When somebody came there or left last.
+    /// When a user last attached or detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attended: Option<Moment>,
-    /// What is seen of it beside its protocol.
+    /// Observations outside its protocol.
     #[serde(default)]
     pub watch: Watch,
-    /// Whether somebody else started it: then it is watched, and neither ended nor doubted for its silence.
+    /// Whether it is an external agent: then it is only watched, and neither stopped nor suspected for
+    /// its silence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,
 }
@@ -362,24 +364,25 @@ impl Launch {
         }
     }
 
-    /// Says whether the process is left to whoever is at its screen: it is not asked for a result and not closed
-    /// under a person. What an operator decided is done all the same.
+    /// Whether a user is at its screen. Then it is neither asked for a result nor closed. Decisions of
+    /// an operator still apply.
     pub fn is_attended(&self) -> bool {
         self.may_live() && self.people > 0
     }
 
-    /// The process fact of the table. A launch that is only owed counts as alive: nothing has ended.
+    /// The process fact of the table. A pending launch counts as alive: nothing has ended.
     pub fn process(&self) -> Process {
         match &self.phase {
             LaunchPhase::Owed | LaunchPhase::Running { sight: Sight::Seen, .. } => Process::Alive,
             LaunchPhase::Running { sight: Sight::Unknown, .. } | LaunchPhase::Unobserved { .. } => {
                 Process::Unknown
             }
-            // What it would have exited with, had it not been ended as a leftover, nobody knows.
+            // It was killed as a leftover, so its own exit code is unknown.
             LaunchPhase::Ended { by: EndedBy::Provost, .. } if self.is_leftover() => {
                 Process::Unknown
             }
-            // A death that Provost brought about says nothing about the work, nor does a start that it called off.
+            // An end that Provost caused says nothing about the work, and neither does a start that it
+            // cancelled.
             LaunchPhase::Ended { by: EndedBy::Provost, .. } => Process::Exit0,
             LaunchPhase::Failed { .. } if self.stop.is_some() => Process::Exit0,
             LaunchPhase::Ended { end: End::Exit(0), .. } => Process::Exit0,
@@ -400,7 +403,7 @@ impl Launch {
         }
     }
 
-    /// Gives the agent's own name for its open turn.
+    /// Returns the agent's id for its open turn.
     pub fn turn(&self) -> Option<&str> {
         match &self.stream.turn {
             TurnState::Open { turn } => turn.as_deref(),
@@ -412,12 +415,13 @@ impl Launch {
         self.stop.is_some_and(|stop| stop.why == StopWhy::Leftover)
     }
 
-    /// Says whether the process may still be running.
+    /// Whether the process may still be running.
     pub fn may_live(&self) -> bool {
         matches!(self.phase, LaunchPhase::Owed | LaunchPhase::Running { .. })
     }
 
-    /// Says whether Provost may begin to end the process: it lives, nobody does so yet, and it is Provost's.
+    /// Whether Provost may begin to stop the process: it may be running, no stop is in progress, and
+    /// Provost started it.
     pub(super) fn may_be_ended(&self) -> bool {
         self.may_live() && self.stop.is_none() && !self.adopted
     }
@@ -426,7 +430,7 @@ impl Launch {
         !self.may_live()
     }
 
-    /// Says whether the process ended in a way that nobody asked for.
+    /// Whether the process ended unexpectedly.
     pub fn was_lost(&self) -> bool {
         match &self.phase {
             LaunchPhase::Ended { end, by, .. } => *by == EndedBy::Itself && *end != End::Exit(0),
@@ -435,17 +439,17 @@ impl Launch {
         }
     }
 
-    /// Says whether a stop is under way that has neither ended the process nor been given up.
+    /// Whether a stop is in progress that has neither ended the process nor been abandoned.
     pub fn is_being_ended(&self) -> bool {
         self.may_live() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
     }
 
-    /// Says whether Provost gave up ending the process, which may live.
+    /// Whether Provost gave up killing the process, which may be running.
     pub fn is_given_up(&self) -> bool {
         self.may_live() && self.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
     }
 
-    /// Says whether neither the process nor any of its descendants can change the work any more.
+    /// Whether neither the process nor its descendants can change the work any more.
     pub fn is_gone(&self) -> bool {
         match self.phase {
             LaunchPhase::Owed | LaunchPhase::Running { .. } => false,
@@ -454,7 +458,7 @@ impl Launch {
         }
     }
 
-    /// Says whether the journal may still bring something.
+    /// Whether the journal may still grow.
     pub fn is_followed(&self) -> bool {
         match self.phase {
             LaunchPhase::Running { .. } => true,

@@ -1,4 +1,4 @@
-//! The messages that wait for the agent: how they are queued, changed and settled.
+//! The message queue of an agent: queueing, updating and settling messages.
 
 use super::state::{Message, MessageFate, MessageKind, Session};
 use crate::{ids::RequestId, request::Reply};
@@ -50,13 +50,13 @@ impl Session {
     }
 
     pub(super) fn settle_message(&mut self, key: &str, fate: MessageFate) {
-        // What may be refused is kept until its turn is over, to be sent again.
+        // A text that may be rejected is kept until its turn is over, to be sent again.
         let kept =
             matches!(fate, MessageFate::Delivered { .. }) && self.spec.agent.driver.begins_turns();
         self.on_message(key, |message| {
             message.fate = fate;
             message.reply = None;
-            // The text has done its work; what a person wrote need not stay in memory.
+            // The text is no longer needed, and a user's text should not stay in memory.
             if !kept || !message.is_text() {
                 message.text.clear();
             }

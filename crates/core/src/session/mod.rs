@@ -1,8 +1,8 @@
-//! A session: its events, what they add up to, what may be asked of it and what it owes.
+//! A session: its events, state, commands and pending effects.
 //!
 //! [`Session::decide`] turns a command into events, [`Session::evolve`] folds an event,
-//! [`Session::advance`] gives what follows by itself, [`Session::effects`] what is owed to the outside
-//! world and [`Session::deadline`] when time alone will change something.
+//! [`Session::advance`] returns the next automatic event, [`Session::effects`] the pending effects, and
+//! [`Session::deadline`] the moment at which time alone changes something.
 
 mod adoption;
 mod advance;

@@ -1,8 +1,8 @@
-//! Turns that the agent begins by itself, and messages that its program refuses because of them.
+//! Turns that the agent begins by itself, and messages that its program rejects because of them.
 //!
-//! Codex begins a turn by itself while it pursues a goal, for input that a person queued and for mail of sub-agents.
-//! These turns are its work: it is neither asked for a result nor ended while one is open or about to begin. A message
-//! that such a turn is in the way of waits for its end.
+//! Codex begins a turn by itself while it pursues a goal, for input that a user queued and for mail of
+//! sub-agents. These turns are its work: it is neither asked for a result nor stopped while one is open
+//! or about to begin. A message that such a turn blocks waits for its end.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ use crate::{
 type Decision = Result<Vec<Event>, Rejected>;
 
 impl Message {
-    /// The key under which it is written to the agent: another one for each time that it was refused.
+    /// Returns the key under which it is written to the agent: a new one after each rejection.
     pub fn write_key(&self) -> Cow<'_, str> {
         match self.refusals {
             0 => Cow::Borrowed(&self.key),
@@ -48,7 +48,7 @@ impl Message {
     }
 }
 
-/// Whether a message may be sent now: one that was refused waits until no turn is in its way.
+/// Whether a message may be sent now: a rejected one waits until no turn blocks it.
 pub(super) fn may_be_repeated(launch: &Launch, message: &Message) -> bool {
     let free = launch.turn().is_none() && launch.stream.own_turn.is_none();
     message.refusals == 0 || free
@@ -60,13 +60,14 @@ impl Session {
         self.messages.iter().find(|message| message.write_key() == key)
     }
 
-    /// Whether a message that was refused has yet to be sent again.
+    /// Whether a rejected message is waiting to be sent again.
     pub(super) fn repeats_a_message(&self) -> bool {
         let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         queued.any(|message| message.refusals > 0)
     }
 
-    /// Decides what becomes of a message that the agent's program refused. That says nothing about the agent's work.
+    /// Decides whether to resend a message that the agent's program rejected. The rejection says nothing
+    /// about the agent's work.
     pub(super) fn message_refused(
         &self,
         launch: &Launch,
@@ -101,7 +102,7 @@ impl Session {
     pub(super) fn take_refusal(&mut self, e: &MessageRefused, at: Moment) {
         self.heard(e.launch, at, e.cursor);
         match (self.kind_of(&e.key), e.again) {
-            // It is asked for again when the agent is idle.
+            // The result is requested again when the agent is idle.
             (Some(MessageKind::ResultWanted), true) => {
                 let attempt = self.attempt_mut();
                 attempt.result_asked = None;
@@ -118,14 +119,14 @@ impl Session {
                 self.settle_message(&e.key, MessageFate::Undeliverable { reason });
             }
         }
-        self.on_launch(e.launch, |launch| match e.again {
-            // The turn in its way may not have been seen yet.
-            true if launch.turn().is_none() => {
+        self.on_launch(e.launch, |launch| {
+            if !e.again {
+                launch.stream.forget_expected_turn();
+            } else if launch.turn().is_none() {
+                // The blocking turn may not have been observed yet.
                 launch.stream.expect_a_turn(at);
                 launch.stream.own_turn = Some(at);
             }
-            true => {}
-            false => launch.stream.forget_expected_turn(),
         });
     }
 
@@ -145,8 +146,8 @@ impl Session {
         });
     }
 
-    /// After a turn that ended well, the agent begins the next one if it pursues a goal, and else with a message that
-    /// was refused before.
+    /// After a successful turn, the agent begins the next one if it pursues a goal, or with a message
+    /// that was rejected before.
     pub(super) fn expect_own_turn(&mut self, launch: LaunchId, at: Moment) {
         let waits = self.repeats_a_message();
         self.on_launch(launch, |launch| {
@@ -161,8 +162,8 @@ impl Session {
     pub(super) fn own_turn_deadline(&self) -> Option<(u64, Due)> {
         let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
         let runs = matches!(launch.phase, LaunchPhase::Running { .. });
-        let since = launch.stream.own_turn.filter(|_| runs)?;
-        Some((since.deadline(OWN_TURN_MS), Due::OwnTurn))
+        let at = launch.stream.own_turn?.deadline(OWN_TURN_MS);
+        runs.then_some((at, Due::OwnTurn))
     }
 
     pub(super) fn give_up_own_turn(&self, now: Moment) -> Option<Event> {

@@ -1,4 +1,4 @@
-//! How what is sent to a session reaches its agent.
+//! The channel by which messages reach an agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::{
     state::{Session, WorkState},
 };
 
-/// The line on which an agent is spoken to.
+/// The channel to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
@@ -16,15 +16,15 @@ pub enum Line {
     AppServer,
     /// JSON lines on standard input and output.
     JsonLines,
-    /// A terminal that Provost holds.
+    /// A terminal under a holder.
     Terminal,
-    /// A pane of tmux that is somebody else's.
+    /// A tmux pane of an external agent.
     Pane,
     /// The standard input of a plain command.
     Pipe,
-    /// One instruction on the command line; what ended can be gone on with.
+    /// One instruction on the command line; a finished conversation can be resumed.
     Once,
-    /// Somebody else started it, and Provost only reads what it records.
+    /// An external agent: Provost only reads its transcript.
     Watched,
 }
 
@@ -42,7 +42,7 @@ impl Line {
     }
 }
 
-/// How somebody gets what is sent to it.
+/// How a recipient receives messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Receive {
@@ -52,7 +52,7 @@ pub enum Receive {
     Typed,
     /// Written to its standard input.
     Written,
-    /// It asks for it.
+    /// It pulls messages.
     Asks,
     /// Not at all.
     Nothing,
@@ -69,7 +69,7 @@ impl Receive {
         }
     }
 
-    /// Says whether Provost brings it there.
+    /// Whether Provost pushes messages to the recipient.
     pub fn is_pushed(self) -> bool {
         match self {
             Receive::Turns | Receive::Typed | Receive::Written => true,
@@ -79,7 +79,7 @@ impl Receive {
 }
 
 impl Spec {
-    /// Gives the line on which the agent is spoken to.
+    /// Returns the channel to the agent.
     pub fn line(&self) -> Line {
         if let Some(adopted) = &self.adopted {
             return if adopted.pane.is_some() { Line::Pane } else { Line::Watched };
@@ -95,12 +95,12 @@ impl Spec {
 }
 
 impl Session {
-    /// Says how what is sent to it now reaches its agent.
+    /// Returns how a message sent now would reach the agent.
     pub fn receives(&self) -> Receive {
         let (agent, line) = (&self.spec.agent, self.spec.line());
         let gone = self.work == WorkState::Removed || (self.store_removed && self.thread.is_some());
         let sealed = self.attempt().is_sealed();
-        // What was only opened is about to live.
+        // A session without a launch is about to start one.
         let lives = !sealed && self.launches.last().is_none_or(Launch::may_live);
         let ended = sealed && !self.launches.last().is_some_and(Launch::may_live);
         let works = match line {

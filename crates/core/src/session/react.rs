@@ -1,8 +1,8 @@
-//! Reactions: what the project wants done by itself when a session is quiet, stalled, asks, or comes to a limit.
+//! Reactions: automatic actions when a session is quiet, stalled, asks, or reaches a limit.
 //!
-//! An occasion begins when what it is about holds, and is over when that no longer does. Which occasion a session is
-//! in, and how often it was answered, is folded from its events, so that a crash between changes nothing: a reaction
-//! is one event, and what it does follows from that event alone.
+//! An occasion begins when its condition holds, and ends when the condition no longer does. The current
+//! occasion and the number of responses are folded from the session's events, so a crash changes
+//! nothing: a reaction is one event, and its action follows from that event alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,19 +16,19 @@ use super::{
 };
 use crate::{lifecycle::State, limits::MAX_QUEUED, request::Fate, time::Moment};
 
-/// What is reacted to.
+/// The condition of a reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum On {
-    /// A turn is open, and nothing was heard since.
+    /// A turn is open, and the agent is silent.
     Quiet,
     Stalled,
     NeedsInput,
-    /// So many hundredths of the context are taken.
+    /// The context is full to this percentage.
     Context {
         percent: u32,
     },
-    /// The account may not go on.
+    /// The account reached its usage limit.
     UsageLimit,
 }
 
@@ -44,26 +44,27 @@ impl On {
     }
 }
 
-/// What is done.
+/// The action of a reaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// Nothing but the hook, which every reaction has.
+    /// Only the hook, which every reaction runs.
     Notify,
     Nudge {
         text: String,
     },
-    /// The agent leaves its turn and is told this.
+    /// The agent's turn is interrupted, and this text is sent.
     Interrupt {
         text: String,
     },
     Compact,
-    /// The account's limit is waited for, which a session does by itself: this bounds it and tells of it.
+    /// The session waits for the account's usage limit. It does so without a reaction too; this limits
+    /// the waits and runs the hook.
     ResumeLater,
-    /// Another agent goes on with the work.
+    /// Another agent takes over the work.
     HandOver {
         agent: Box<Agent>,
-        /// What it is told besides.
+        /// Additional text for it.
         text: Option<String>,
     },
 }
@@ -80,7 +81,7 @@ impl Act {
         }
     }
 
-    /// Says whether it is an answer to such an occasion at all.
+    /// Whether the action makes sense for this condition.
     pub fn answers(&self, on: On) -> bool {
         match self {
             Act::Notify | Act::HandOver { .. } => true,
@@ -92,58 +93,59 @@ impl Act {
     }
 }
 
-/// A reaction as a session was opened with it.
+/// A configured reaction of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reaction {
     pub name: String,
     pub on: On,
-    /// How long it has to hold first, and how far apart the answers to one occasion are.
+    /// How long the condition must hold first, and the minimum time between responses to one occasion.
     pub after_ms: u64,
     pub act: Act,
-    /// How often one occasion is answered.
+    /// The maximum number of responses to one occasion.
     pub times: u32,
-    /// How often it happens in one attempt.
+    /// The maximum number of responses in one attempt.
     pub total: u32,
 }
 
-/// The agent that goes on, and what it is told besides what the work is.
+/// The agent that takes over, and additional text besides the instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heir {
     pub agent: Box<Agent>,
     pub text: Option<String>,
 }
 
-/// What was reacted to: the reaction, and which of its occasions.
+/// One occasion of a reaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occasion {
     pub reaction: String,
     pub no: u32,
 }
 
-/// How a reaction stands.
+/// The state of a reaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reacted {
-    /// Since when the occasion holds, on the clock that windows are measured by; none if it does not.
+    /// The start of the occasion on the monotonic clock; none if the condition does not hold.
     pub since_ms: Option<u64>,
-    /// Counts the occasions.
+    /// The number of occasions so far.
     pub occasion: u32,
-    /// How often this one was answered.
+    /// The number of responses to this occasion.
     pub times: u32,
-    /// How often any was in this attempt.
+    /// The number of responses in this attempt.
     pub total: u32,
     pub last_ms: u64,
 }
 
-/// Answers to one occasion are never closer than this.
+/// The minimum time between two responses to one occasion.
 const APART_MS: u64 = 1_000;
 
 impl Session {
-    /// Gives the next reaction that time alone makes due. Silence is decided with what the stream's reader heard.
+    /// Returns the next reaction that time alone makes due. Silence is decided with what the stream's
+    /// reader heard.
     pub(super) fn react(&self, now: Moment) -> Option<Event> {
         self.due(|on| on != On::Quiet, now).next()
     }
 
-    /// Gives the reactions to a silence that lasts.
+    /// Returns the reactions to a lasting silence.
     pub(super) fn react_to_silence(&self, now: Moment) -> impl Iterator<Item = Event> {
         self.due(|on| on == On::Quiet, now)
     }
@@ -156,7 +158,7 @@ impl Session {
         })
     }
 
-    /// Gives what will be reacted to, and when.
+    /// Returns the upcoming reactions with their times.
     fn dues(&self) -> impl Iterator<Item = (u64, &Reaction)> {
         let pairs = self.spec.reactions.iter().zip(&self.reacted);
         pairs.filter_map(|(one, reacted)| {
@@ -175,15 +177,15 @@ impl Session {
         dues.map(|(at, _)| (at, Due::Reaction)).min_by_key(|(at, _)| *at)
     }
 
-    /// Gives when a silence has lasted for long enough to be reacted to.
+    /// Returns when a silence has lasted long enough for a reaction.
     pub(super) fn quiet_deadline(&self) -> Option<(u64, Due)> {
         let launch = self.running()?.id;
         let dues = self.dues().filter(|(_, one)| one.on == On::Quiet);
         dues.map(|(at, _)| (at, Due::Silence(launch))).min_by_key(|(at, _)| *at)
     }
 
-    /// Says whether this can be done to the session now. Whom somebody else started is told something at most, and
-    /// nothing is done to what was decided or is being ended.
+    /// Whether an action is possible now. External agents can at most be notified or nudged, and nothing
+    /// is done to an attempt that was decided or is being stopped.
     fn may(&self, act: &Act) -> bool {
         let attempt = self.attempt();
         if attempt.is_sealed() || attempt.is_decided() || self.handing_over.is_some() {
@@ -220,7 +222,7 @@ impl Session {
         self.reacted.get(at)
     }
 
-    /// Keeps which occasions hold, after each event.
+    /// Updates the occasions after each event.
     pub(super) fn keep_occasions(&mut self, at: Moment) {
         for no in 0..self.spec.reactions.len().min(self.reacted.len()) {
             let known = self.reacted[no].since_ms;
@@ -234,8 +236,9 @@ impl Session {
         }
     }
 
-    /// Says whether a nudge waits though what it was for is over. One that is on its way to an agent with a protocol
-    /// arrives; into a terminal nothing is typed before the turn ends, and then nobody needs it.
+    /// Whether a nudge still waits though its occasion is over. One on its way to an agent with a
+    /// protocol still arrives; into a terminal nothing is typed before the turn ends, and then it is not
+    /// needed any more.
     pub(super) fn nudges_in_vain(&self, message: &Message) -> bool {
         let Some(Occasion { reaction, no }) = &message.occasion else { return false };
         let reacted = self.reacted_of(reaction);
@@ -247,7 +250,7 @@ impl Session {
         !holds && message.typed.is_none() && !on_its_way()
     }
 
-    /// Says since when an occasion holds.
+    /// Returns since when a condition holds.
     fn holds(&self, on: On, known: Option<u64>, at: Moment) -> Option<u64> {
         let attempt = self.attempt();
         let shown = |state| (attempt.shown == state).then_some(attempt.since.mono_ms);
@@ -263,8 +266,8 @@ impl Session {
         }
     }
 
-    /// Gives when an agent at work was heard last. Waiting for a person, for the account or for a stopped process
-    /// is no silence.
+    /// Returns when a working agent was heard last. Waiting for a user, a usage limit or a suspended
+    /// process does not count as silence.
     fn silent_since(&self) -> Option<u64> {
         let launch = self.running().filter(|launch| launch.attempt == self.attempt().no)?;
         let works = matches!(launch.stream.turn, TurnState::Open { .. })
@@ -275,7 +278,7 @@ impl Session {
         works.then_some(launch.stream.heard.mono_ms)
     }
 
-    /// Does what a reaction is for.
+    /// Carries out the action of a reaction.
     pub(super) fn carry_out(&mut self, done: &ReactionDone, at: Moment) {
         let Some(no) = self.spec.reactions.iter().position(|one| one.name == done.reaction) else {
             return;
@@ -310,16 +313,20 @@ impl Session {
     }
 }
 
-// Another agent goes on.
+// Handing over to another agent.
 impl Session {
-    /// The agent that is taken off is ended first, and all of it is gone before another begins.
+    /// Hands the work over. The previous agent is stopped first, and its process tree is gone before the
+    /// next one starts.
     pub(super) fn hand_over(&self) -> Option<Event> {
         let begun = self.launches.iter().any(|launch| launch.why == LaunchWhy::HandedOver);
         if self.handed_over && !begun && !self.attempt().is_decided() {
             let owed = LaunchOwed { launch: self.next_launch(), why: LaunchWhy::HandedOver };
             return Some(owed.into());
         }
-        let heir = self.handing_over.as_ref().filter(|_| self.is_handing_over())?;
+        if !self.is_handing_over() {
+            return None;
+        }
+        let heir = self.handing_over.as_ref()?;
         let launch = self.current_launch()?;
         if launch.may_be_ended() {
             return Some(self.stop_launch(launch.id, StopWhy::HandedOver).into());
@@ -337,13 +344,14 @@ impl Session {
         Some(self.open_requests().next().map_or_else(replaced, void))
     }
 
-    /// Says whether another agent is about to go on, so that the end of this one's process is none of the work.
+    /// Whether another agent is about to take over, so that the end of this agent's process is not an
+    /// outcome.
     pub(super) fn is_handing_over(&self) -> bool {
-        // What the agent said of its end while it was being ended counts.
+        // A claim that the agent made while it was being stopped counts.
         self.handing_over.is_some() && self.may_use_more()
     }
 
-    /// The next process is that of another agent, in the same place, with what the former was asked.
+    /// Switches to the successor, in the same worktree and with the same instruction.
     pub(super) fn take_over(&mut self, from: &str) {
         let Some(heir) = self.handing_over.take() else { return };
         self.spec.agent = *heir.agent;

@@ -1,4 +1,4 @@
-//! A further launch of the same attempt: where the agent was never reached, and where it exited at a usage limit.
+//! Relaunches within an attempt: if the agent was never reached, and if it exited at a usage limit.
 
 use super::{
     event::{Event, LaunchOwed, StopAsked},
@@ -10,12 +10,12 @@ use crate::{ids::LaunchId, limits::MAX_RELAUNCHES};
 
 // The agent was never reached.
 impl Session {
-    /// Whether a launch that failed before the agent answered is about to be repeated.
+    /// Whether a launch that failed before the agent responded is about to be repeated.
     pub(super) fn is_relaunching(&self) -> bool {
         self.unanswered().is_some()
     }
 
-    /// Repeats a launch that failed before the agent answered, once all of the first one is gone.
+    /// Repeats a launch that failed before the agent responded, once its process tree is gone.
     pub(super) fn relaunch(&self) -> Option<Event> {
         let launch = self.unanswered()?;
         if launch.may_be_ended() {
@@ -26,10 +26,14 @@ impl Session {
         gone.then(|| LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Retry }.into())
     }
 
-    /// Returns the launch that failed before the agent answered, if it may be repeated. An agent that answered, if only
-    /// to refuse, would do the same again. One that died with a conversation to resume is resumed.
+    /// Returns the launch that failed before the agent responded, if it may be repeated. An agent that
+    /// responded, even with a rejection, would do the same again. One that crashed with a conversation
+    /// is resumed instead.
     fn unanswered(&self) -> Option<&Launch> {
-        let launch = self.current_launch().filter(|_| self.spec.agent.driver.shakes_hands())?;
+        if !self.spec.agent.driver.shakes_hands() {
+            return None;
+        }
+        let launch = self.current_launch()?;
         let died = match launch.phase {
             LaunchPhase::Ended { by, .. } => by == EndedBy::Itself,
             LaunchPhase::Unobserved { .. } => true,
@@ -70,27 +74,28 @@ impl Session {
         due.then(|| LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Limit }.into())
     }
 
-    /// Returns what a process of one-shot work is told.
+    /// Returns the input of a one-shot process.
     pub fn one_shot_text(&self) -> &str {
         let resumption = self.resumption().map(|message| message.text.as_str());
         resumption.or(self.attempt().instruction.as_deref()).unwrap_or_default()
     }
 
-    /// A process of one-shot work has what it was told when it has started.
+    /// Marks the input of a one-shot process as delivered, because it has it from the start.
     pub(super) fn begin_with_resumption(&mut self, launch: LaunchId) {
         if let Some(key) = self.resumption().map(|message| message.key.clone()) {
             self.settle_message(&key, MessageFate::Delivered { launch });
         }
     }
 
-    /// Returns what the next process of one-shot work is told in place of the instruction.
+    /// Returns the message that the next one-shot process gets instead of the instruction.
     fn resumption(&self) -> Option<&Message> {
-        let next = |m: &&Message| {
+        if self.spec.agent.driver != Driver::CodexExec {
+            return None;
+        }
+        self.messages.iter().find(|m| {
             m.kind == MessageKind::Continue
                 && m.fate == MessageFate::Queued
                 && m.attempt == self.attempt().no
-        };
-        let once = self.spec.agent.driver == Driver::CodexExec;
-        self.messages.iter().find(next).filter(|_| once)
+        })
     }
 }

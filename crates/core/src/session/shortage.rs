@@ -1,4 +1,4 @@
-//! Effects that met a shortage: they wait, and are tried again for as long as they are owed.
+//! Effects that met a shortage: they wait, and are retried for as long as they are pending.
 
 use super::{
     command::Rejected,
@@ -12,12 +12,12 @@ use crate::{
 };
 
 impl Session {
-    /// How many tries of an effect met a shortage. A result that carries another number is a late one.
+    /// Returns how many tries of an effect met a shortage. A result with another number is late.
     pub fn tries_of(&self, effect: &str) -> u32 {
         self.wait_of(effect).map_or(0, |wait| wait.tries)
     }
 
-    /// The effect that has waited longest for a resource, and for which.
+    /// Returns the effect that has waited longest for a resource.
     pub fn short_of(&self) -> Option<&EffectWait> {
         self.short.iter().min_by_key(|wait| wait.since.mono_ms)
     }
@@ -26,7 +26,7 @@ impl Session {
         self.short.iter().find(|wait| wait.effect == effect)
     }
 
-    /// Whether an effect waits and is not to be tried yet.
+    /// Whether an effect waits and must not be retried yet.
     pub(super) fn is_waiting(&self, effect: &Effect) -> bool {
         !self.short.is_empty() && self.wait_of(&effect.key()).is_some_and(|wait| !wait.retrying)
     }
@@ -40,7 +40,8 @@ impl Session {
         let owed = self.owed();
         let owed = owed.iter().find(|owed| owed.key() == effect && owed.may_wait());
         let waits = self.wait_of(effect).is_some_and(|wait| !wait.retrying);
-        let current = owed.filter(|_| !waits && self.tries_of(effect) == tries);
+        let in_time = !waits && self.tries_of(effect) == tries;
+        let current = if in_time { owed } else { None };
         if let (Some(Effect::StartLaunch(launch)), true) = (current, bug!(ShortageFailsLaunch)) {
             let reason = shortage.detail.clone();
             return Ok(vec![LaunchFailed { launch: *launch, reason }.into()]);
@@ -69,7 +70,7 @@ impl Session {
         waits.for_each(|wait| wait.retrying = true);
     }
 
-    /// What is no longer owed waits for nothing.
+    /// Drops the waits of effects that are no longer pending.
     pub(super) fn forget_waits(&mut self) {
         if !self.short.is_empty() {
             let owed: Vec<String> = self.owed().iter().map(Effect::key).collect();
@@ -78,8 +79,11 @@ impl Session {
     }
 
     fn next_retry(&self) -> Option<&EffectWait> {
+        if bug!(ShortageNeverRetried) {
+            return None;
+        }
         let waits = self.short.iter().filter(|wait| !wait.retrying);
-        waits.min_by_key(|wait| wait.retry_at_ms).filter(|_| !bug!(ShortageNeverRetried))
+        waits.min_by_key(|wait| wait.retry_at_ms)
     }
 
     pub(super) fn retry_deadline(&self) -> Option<(u64, Due)> {

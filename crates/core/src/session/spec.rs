@@ -1,5 +1,5 @@
-//! What a session was opened with. Resolved once by the command line and kept in the ledger, so that a
-//! later change of configuration never changes a session that exists.
+//! The configuration of a session. Resolved once by the command line and kept in the ledger, so that a
+//! later change of the configuration never affects an existing session.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::{
     verdict::{CheckOrigin, EmptyDiff, Snapshot},
 };
 
-/// How Provost talks with the agent.
+/// The protocol between Provost and an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// A plain command: output is output, and its exit is all it says by itself.
+    /// A plain command: its exit status is its only signal.
     Command,
     /// JSON lines on standard input and output.
     Jsonl,
@@ -29,9 +29,9 @@ pub enum Driver {
     Codex,
     /// `codex exec`: one instruction, on the command line.
     CodexExec,
-    /// Any program that wants a terminal: its exit is all it says by itself.
+    /// Any program that needs a terminal: its exit status is its only signal.
     Terminal,
-    /// Codex's own screen in a terminal, seen by what it records and shows.
+    /// Codex's TUI, observed through its transcript and its screen.
     CodexTerminal,
 }
 
@@ -45,7 +45,7 @@ impl Driver {
         Driver::CodexTerminal,
     ];
 
-    /// Says whether the agent has turns, takes instructions and can be asked for a result.
+    /// Whether the agent has turns, takes instructions and can be asked for a result.
     pub fn has_protocol(self) -> bool {
         match self {
             Driver::Command | Driver::CodexExec | Driver::Terminal => false,
@@ -53,7 +53,7 @@ impl Driver {
         }
     }
 
-    /// Whether turns of the agent can be told from what it says. All else is one long turn.
+    /// Whether the agent's output shows its turns. Otherwise everything is one long turn.
     pub fn has_turns(self) -> bool {
         match self {
             Driver::Command | Driver::Terminal => false,
@@ -61,8 +61,8 @@ impl Driver {
         }
     }
 
-    /// Says whether the agent has a terminal, which belongs to whoever sits down at it: it is not asked for a
-    /// result, and what is said to it is typed.
+    /// Whether the agent has a terminal, which belongs to the user in front of it: it is not asked for a
+    /// result, and messages are typed.
     pub fn has_terminal(self) -> bool {
         match self {
             Driver::Command | Driver::Jsonl | Driver::Codex | Driver::CodexExec => false,
@@ -70,7 +70,7 @@ impl Driver {
         }
     }
 
-    /// Says whether nothing can be said to the agent before it named its conversation.
+    /// Whether messages can be sent only after the agent reported its conversation.
     pub fn shakes_hands(self) -> bool {
         match self {
             Driver::Command
@@ -82,12 +82,12 @@ impl Driver {
         }
     }
 
-    /// Says whether a new process can go on with the conversation of one that died.
+    /// Whether a new process can resume the conversation of one that crashed.
     pub fn resumes(self) -> bool {
         self.shakes_hands()
     }
 
-    /// Says whether the agent can be asked to make its conversation shorter.
+    /// Whether the agent can compact its conversation on request.
     pub fn compacts(self) -> bool {
         match self {
             Driver::Command | Driver::CodexExec | Driver::Terminal => false,
@@ -95,7 +95,8 @@ impl Driver {
         }
     }
 
-    /// Says whether every message that reaches the agent at rest begins a turn, which it tells of, or is refused.
+    /// Whether every message to the idle agent either begins a turn, which the agent reports, or is
+    /// rejected.
     pub fn begins_turns(self) -> bool {
         match self {
             Driver::Codex => true,
@@ -107,12 +108,12 @@ impl Driver {
         }
     }
 
-    /// Says whether a new process of the agent can begin a conversation of its own.
+    /// Whether a new process of the agent can begin a new conversation.
     pub fn begins_threads(self) -> bool {
         self.has_protocol() && !self.has_terminal()
     }
 
-    /// Says whether exit 0 counts only together with a turn that the agent's own stream ended well.
+    /// Whether exit 0 counts only if the agent's stream also reported a successful turn.
     pub fn shows_its_end(self) -> bool {
         match self {
             Driver::Command
@@ -136,7 +137,7 @@ impl Driver {
     }
 }
 
-/// What an agent may do to the machine, where it can be told so.
+/// The sandbox of an agent, if its program supports one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sandbox {
@@ -146,7 +147,7 @@ pub enum Sandbox {
     FullAccess,
 }
 
-/// When an agent has to ask, where it can be told so.
+/// When an agent must ask for approval, if its program supports that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approvals {
@@ -158,8 +159,7 @@ pub enum Approvals {
     Never,
 }
 
-/// What an agent is told about its work besides the instruction. Kept, so that a resumed conversation
-/// has the same.
+/// Settings of an agent besides the instruction. Stored, so that a resumed conversation keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
@@ -168,121 +168,121 @@ pub struct Settings {
     pub sandbox: Sandbox,
     pub network: bool,
     pub approvals: Approvals,
-    /// Whether the agent may ask people questions.
+    /// Whether the agent may ask users questions.
     pub questions: bool,
-    /// In which form the agent tells its result.
+    /// The form of the agent's result.
     pub result: ResultForm,
-    /// Whether the user said that the agent's program may trust the directory.
+    /// Whether the user confirmed that the agent's program may trust the directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accept_trust: bool,
-    /// What the agent is there for, if it works for a task that stands alone: it has the tools for that, and rests
-    /// between its messages.
+    /// The agent's membership, if it works in a team: it has the team tools, and idles between messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<Membership>,
-    /// Whether the agent may have agents of its own; none leaves it to the agent and its configuration.
+    /// Whether the agent may start sub-agents. None leaves it to the agent's own configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_agent: Option<MultiAgent>,
 }
 
-/// What an agent is there for in a task that stands alone. Which task that is, the task knows.
+/// An agent's role in a team. The team itself knows which sessions belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     pub role: Role,
 }
 
-/// Whether an agent may have agents of its own, and who said so.
+/// Whether an agent may start sub-agents, and the source of that setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MultiAgent {
     pub on: bool,
     pub source: String,
 }
 
-/// What a command without a protocol finds on its standard input.
+/// The standard input of a command without a protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// Nothing: it is at its end from the start.
+    /// Empty: at end of file from the start.
     #[default]
     Closed,
-    /// What is sent to the session.
+    /// The messages sent to the session.
     Open,
 }
 
-/// The agent's program and what it is given.
+/// An agent's program, environment and settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     pub name: String,
     pub driver: Driver,
     pub argv: Vec<String>,
-    /// Variables by value: harmless ones only, for they are written into the ledger.
+    /// Variables by value: only harmless ones, because they are stored in the ledger.
     pub env: BTreeMap<String, String>,
-    /// Variables by name: their values are taken from the daemon's environment at each launch.
+    /// Variables by name: the values come from the daemon's environment at each launch.
     pub pass_env: Vec<String>,
-    /// The like for the agent alone: checks, hooks and setup, whose code an agent may have written, get
-    /// none of its keys.
+    /// Variables by name for the agent alone. Checks, hooks and setup do not get these keys, because an
+    /// agent may have written their code.
     #[serde(default)]
     pub own_env: Vec<String>,
     #[serde(default)]
     pub input: Input,
     #[serde(default)]
     pub settings: Settings,
-    /// The program's version, where it was found out.
+    /// The program's version, if known.
     #[serde(default)]
     pub version: Option<String>,
-    /// What of the user's own set-up the agent is given.
+    /// The user's own agent configuration that is passed on.
     #[serde(default)]
     pub carried: Carried,
 }
 
-/// Where the user keeps what an agent is given: settings, login, skills.
+/// The locations of the user's settings, login and skills for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Carried {
     /// The user's home directory.
     pub user_home: String,
-    /// The agent's own directory in it, if it is to be used.
+    /// The agent's own directory in it, if it is used.
     pub agent_home: Option<String>,
-    /// Directories with further skills, in the order of their precedence.
+    /// Further skill directories, in order of precedence.
     pub skills: Vec<String>,
-    /// Whose limits the agent works under: sessions with the same text share them. None means its own.
+    /// The account whose usage limits apply: sessions with the same value share them. None means the
+    /// session's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// The digest of the repository's own files for the agent that the user trusts. None: the agent is to trust
-    /// none of them.
+    /// The digest of the repository's agent files that the user trusts. None: the agent must not trust
+    /// any of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted_files: Option<String>,
 }
 
 impl Agent {
-    /// Says whether text can reach the agent at all.
+    /// Whether text can reach the agent at all.
     pub fn listens(&self) -> bool {
         self.driver.has_protocol() || self.input == Input::Open
     }
 }
 
-/// Where the agent works.
+/// The location of the agent's work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// In a directory that is no git repository, or in one whose work is not checked.
+    /// In a directory outside of git, or in a repository whose work is not checked.
     Plain,
-    /// In the user's own checkout: snapshots are taken beside it and touch nothing of theirs.
+    /// In the user's own checkout: snapshots are taken separately and leave it untouched.
     InPlace { top: String },
-    /// In a worktree of its own, on a branch of its own.
+    /// In its own worktree, on its own branch.
     Worktree {
         top: String,
         path: String,
         branch: String,
         copy: Vec<String>,
-        /// The commit that the work begins from; what is checked out in the repository if not given.
+        /// The commit that the work begins from. Defaults to the repository's current checkout.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base: Option<CommitId>,
     },
-    /// In a checkout of its own, on no branch: for an agent that changes nothing.
+    /// In its own checkout without a branch: for an agent that makes no changes.
     Detached { top: String, path: String, base: CommitId },
 }
 
-/// Which run a session works for, and in which of its stages.
+/// The run and stage that a session works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfRun {
     pub run: RunId,
@@ -290,7 +290,7 @@ pub struct OfRun {
 }
 
 impl Work {
-    /// Gives the top of the repository that is worked on, if there is one.
+    /// Returns the top of the repository, if there is one.
     pub fn top(&self) -> Option<&str> {
         match self {
             Work::Worktree { top, .. } | Work::Detached { top, .. } | Work::InPlace { top } => {
@@ -300,7 +300,7 @@ impl Work {
         }
     }
 
-    /// Gives the branch that holds the work, also when its place is gone.
+    /// Returns the branch that holds the work, even if its worktree is gone.
     pub fn branch(&self) -> Option<&str> {
         match self {
             Work::Worktree { branch, .. } => Some(branch),
@@ -309,7 +309,7 @@ impl Work {
     }
 }
 
-/// What exit 0 of a process that claimed nothing means.
+/// The meaning of exit 0 without a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit0 {
@@ -317,7 +317,7 @@ pub enum Exit0 {
     IsDone,
 }
 
-/// What becomes of a living process once its attempt is sealed.
+/// The policy for a running process once its attempt is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Afterwards {
@@ -325,7 +325,7 @@ pub enum Afterwards {
     Park,
 }
 
-/// A command run because of an event.
+/// A command that runs on an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookSpec {
     pub argv: Vec<String>,
@@ -333,12 +333,12 @@ pub struct HookSpec {
     pub output_limit: u64,
 }
 
-/// All that a session was opened with.
+/// The complete configuration of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     pub name: String,
     pub role: Option<String>,
-    /// The top of the git repository that the session is about, if any.
+    /// The top of the session's git repository, if any.
     pub project: Option<String>,
     pub cwd: String,
     pub agent: Agent,
@@ -348,8 +348,8 @@ pub struct Spec {
     pub checks: Vec<String>,
     /// Paths that a pooled verification checkout keeps between checks.
     pub keep: Vec<String>,
-    /// Files that the checks rest on: a change of them is reported with the verdict, and the checks use the base's
-    /// version.
+    /// Files that the checks depend on. Changes to them are reported with the verdict, and the checks
+    /// use the base's version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
     #[serde(default, skip_serializing_if = "CheckTerms::is_default")]
@@ -363,33 +363,33 @@ pub struct Spec {
     #[serde(default)]
     pub policy: Policy,
     pub hooks: BTreeMap<HookEvent, HookSpec>,
-    /// What is done by itself on which occasion.
+    /// The automatic reactions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reactions: Vec<Reaction>,
-    /// What was worth a warning when the session was opened, in words.
+    /// Warnings from when the session was opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The run that opened the session, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<OfRun>,
-    /// The task of the run's plan that it was opened for, if it was for one.
+    /// The task of the run's plan that it was opened for, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// What is watched, if somebody else started the agent.
+    /// The external agent that is watched, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Box<Adopted>>,
 }
 
-/// What checks may prove, and whose version of protected files they use.
+/// Terms of the checks: which ones can prove the work, and which version of protected files they use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckTerms {
-    /// Checks that an agent wrote. They can refute the work and never prove it alone.
+    /// Checks that an agent wrote. They can refute the work but never prove it alone.
     pub agent_checks: Vec<String>,
     /// Checks that come from the configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub configured: Vec<String>,
-    /// The commit whose protected files the checks use; none for where the session's own work begins.
+    /// The commit whose protected files the checks use. None means the session's own base.
     pub base: Option<CommitId>,
 }
 
@@ -399,49 +399,49 @@ impl CheckTerms {
     }
 }
 
-/// An agent that somebody else started, by all that is known of where it is.
+/// An external agent, with everything known about its location.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Adopted {
     pub process: Option<Identity>,
-    /// The file in which it writes down its conversation.
+    /// The file of its transcript.
     pub rollout: Option<String>,
     /// The pane that shows it.
     pub pane: Option<Pane>,
     pub thread: Option<String>,
 }
 
-/// A pane of a tmux server. Its id is unique in the server's life, unlike any name.
+/// A tmux pane. Unlike a name, its id is unique for the lifetime of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pane {
     pub socket: String,
     pub id: String,
-    /// The process of the server: another one on the same socket has other panes with the same ids.
+    /// The pid of the server: another server on the same socket reuses the ids.
     #[serde(default)]
     pub server: Option<u32>,
 }
 
-/// Another task of the same run for a conversation that ended.
+/// Another task of the same run for a finished conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     pub task: TaskId,
-    /// The checks that its work has to pass.
+    /// The checks that its work must pass.
     pub checks: Vec<String>,
-    /// Those of them that an agent wrote.
+    /// The checks among them that an agent wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agent_checks: Vec<String>,
-    /// Where its work begins; none if it goes on where it stands.
+    /// The base of its work. None to continue from the current state.
     pub base: Option<Snapshot>,
 }
 
 impl Spec {
-    /// A command with checks and no protocol has no other way to say that it is done.
+    /// Whether exit 0 means done. A command with checks but no protocol has no other way to report that.
     pub fn exit0_is_done(&self) -> bool {
         let judged_by_checks = !self.agent.driver.has_protocol() && !self.checks.is_empty();
         self.exit0 == Exit0::IsDone || judged_by_checks
     }
 
-    /// Returns who named a check.
+    /// Returns the source of a check.
     pub fn check_origin(&self, command: &str) -> CheckOrigin {
         let among = |checks: &[String]| checks.iter().any(|check| check == command);
         match (among(&self.check_terms.agent_checks), among(&self.check_terms.configured)) {
@@ -451,7 +451,7 @@ impl Spec {
         }
     }
 
-    /// Whether one of the checks was named by the operator: only that can prove the work.
+    /// Whether a check did not come from an agent: only such a check can prove the work.
     pub fn can_be_proved(&self) -> bool {
         self.checks.iter().any(|check| !self.check_terms.agent_checks.contains(check))
     }

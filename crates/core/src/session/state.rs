@@ -1,4 +1,4 @@
-//! What a session's events add up to.
+//! The state of a session, folded from its events.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::{
     verdict::Snapshot,
 };
 
-/// The place where the agent works.
+/// The state of the agent's worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkState {
@@ -33,7 +33,7 @@ pub enum WorkState {
     Removed,
 }
 
-/// The project's setup command in a fresh worktree.
+/// The state of the project's setup command in a fresh worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SetupState {
@@ -43,7 +43,7 @@ pub enum SetupState {
     Failed { reason: String },
 }
 
-/// What an item for the agent is.
+/// The kind of a message for the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
@@ -52,19 +52,19 @@ pub enum MessageKind {
     Rework,
     ResultWanted,
     Answer,
-    /// What happened to the agent, and that it shall go on.
+    /// Tells the agent to continue, and why it was interrupted.
     Continue,
-    /// What came of a call of a tool.
+    /// The result of a tool call.
     Returned,
-    /// What the project's reactions say by themselves.
+    /// A text from a reaction.
     Nudge,
-    /// That it shall leave its turn.
+    /// An interrupt of its turn.
     Interrupt,
-    /// That it shall make its conversation shorter.
+    /// A request to compact its conversation.
     Compact,
 }
 
-/// How a message stands.
+/// The delivery status of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageFate {
@@ -73,44 +73,44 @@ pub enum MessageFate {
     Undeliverable { reason: String },
 }
 
-/// Something said to the agent.
+/// A message for the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     pub key: String,
     pub kind: MessageKind,
     pub text: String,
-    /// The request that this answers, and with what; a secret is not here.
+    /// The request that this answers. The reply is kept beside it, unless it is a secret.
     pub request: Option<RequestId>,
     #[serde(default)]
     pub reply: Option<Reply>,
-    /// The call that this is the answer to.
+    /// The tool call that this answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Returned>,
     pub attempt: u32,
     pub fate: MessageFate,
-    /// How many times the agent's program refused it.
+    /// How many times the agent's program rejected it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
-    /// When it was typed into a terminal, if it was and nothing shows yet that the agent took it.
+    /// When and how it was typed into a terminal, until the agent is known to have taken it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typed: Option<Typed>,
-    /// Why it waits though it was typed.
+    /// The reason it waits though it was typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unproved: Option<String>,
-    /// What a nudge is for.
+    /// The occasion of a nudge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occasion: Option<Occasion>,
 }
 
 impl Session {
-    /// Says whether the text of a message is a secret, which the record does not have.
+    /// Whether the text of a message is a secret, which is not stored.
     pub fn is_secret(&self, message: &Message) -> bool {
         let request = self.requests.iter().find(|request| Some(request.id) == message.request);
         request.is_some_and(|request| request.asked.is_secret())
     }
 }
 
-/// How far the agent says it is.
+/// Progress, as reported by the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     pub done: u64,
@@ -129,7 +129,7 @@ impl Usage {
         self.input.saturating_add(self.output)
     }
 
-    /// Gives what was used after this much.
+    /// Returns the usage since `before`.
     pub fn since(self, before: Usage) -> Usage {
         Usage {
             input: self.input.saturating_sub(before.input),
@@ -143,7 +143,7 @@ impl Usage {
     }
 }
 
-/// How full the context of the agent's model is, as the agent told last.
+/// The context usage of the agent's model, as last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     pub used: u64,
@@ -151,14 +151,14 @@ pub struct Context {
 }
 
 impl Context {
-    /// Says whether so many hundredths of it, or more, are taken.
+    /// Whether at least this percentage is used.
     pub fn is_at(self, percent: u32) -> bool {
         let (used, window) = (u128::from(self.used), u128::from(self.window));
         window > 0 && used * 100 >= window * u128::from(percent)
     }
 }
 
-/// How much a session may use in all; none means no limit.
+/// The total budget of a session. None means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
@@ -166,16 +166,16 @@ pub struct Budget {
     pub turns: Option<u32>,
 }
 
-/// A wait until the account may go on.
+/// A wait for the account's usage limit to pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limited {
     pub detail: String,
     pub since: Moment,
-    /// When the work goes on, on the clock that windows are measured by.
+    /// When the work resumes, on the monotonic clock.
     pub until_mono_ms: u64,
 }
 
-/// Something about the work that was told: a branch, a pull request, an artifact.
+/// A reported fact about the work: a branch, a pull request, an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
     pub kind: FactKind,
@@ -183,11 +183,11 @@ pub struct Fact {
     pub at: Moment,
 }
 
-/// A session whose team is over.
+/// The dismissal of a session whose team has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dismissed {
     pub because: String,
-    /// Whether its process is ended in the middle of a turn.
+    /// Whether its process is stopped in the middle of a turn.
     pub at_once: bool,
 }
 
@@ -202,18 +202,18 @@ pub struct Session {
     pub spec: Spec,
     pub opened: Moment,
     pub work: WorkState,
-    /// The attempt that its place was prepared for last, or is to be.
+    /// The attempt that its worktree was last prepared for, or is about to be.
     #[serde(default = "first_attempt")]
     pub work_for: u32,
     pub setup: SetupState,
-    /// The attempt that it was set up for last, or is to be.
+    /// The attempt that setup last ran for, or is about to.
     #[serde(default = "first_attempt")]
     pub setup_for: u32,
     /// Never empty: a session is opened with its first attempt.
     pub attempts: Vec<Attempt>,
     pub launches: Vec<Launch>,
     pub requests: Vec<Request>,
-    /// The calls of tools by which a member of a task acts on it.
+    /// The tool calls by which a member acts on its team.
     #[serde(default, skip_serializing_if = "Calls::is_empty")]
     pub calls: Calls,
     pub messages: Vec<Message>,
@@ -224,48 +224,48 @@ pub struct Session {
     pub thread: Option<String>,
     pub progress: Option<Progress>,
     pub usage: Usage,
-    /// None as long as the agent told nothing of it.
+    /// None until the agent reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
-    /// How often the agent made its conversation shorter, asked or by itself.
+    /// How often the agent compacted its conversation, on request or by itself.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub compactions: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacting: Option<Compacting>,
-    /// How each reaction of the spec stands, in the same order.
+    /// The state of each reaction of the spec, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reacted: Vec<Reacted>,
-    /// The agent that goes on once the process of this one is gone.
+    /// The agent that takes over once this agent's process is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handing_over: Option<Heir>,
-    /// Whether that has happened: it does so once.
+    /// Whether the handover has happened. It happens at most once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed_over: bool,
-    /// That its team is over, until a new instruction comes.
+    /// Set when its team has ended, until a new instruction arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dismissed: Option<Dismissed>,
-    /// How many turns the agent began.
+    /// The number of turns the agent began.
     #[serde(default)]
     pub turns: u32,
     #[serde(default)]
     pub budget: Budget,
     #[serde(default)]
     pub limited: Option<Limited>,
-    /// When it went on last after such a wait, on the clock that windows are measured by.
+    /// When it last resumed after such a wait, on the monotonic clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_ms: Option<u64>,
-    /// What the agent lacks, as its driver told.
+    /// Missing capabilities of the agent, as reported by its driver.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// The newest, at most [`MAX_FACTS_KEPT`](crate::limits::MAX_FACTS_KEPT).
     pub facts: Vec<Fact>,
-    /// How many records of effects were found that Provost had not made.
+    /// How many effect records were found that Provost had not made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forged_records: u32,
-    /// Effects that met a shortage.
+    /// Effects that wait for a resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub short: Vec<EffectWait>,
-    /// Whether what the agent's own program kept is gone.
+    /// Whether the agent's stored conversation is gone.
     #[serde(default)]
     pub store_removed: bool,
     pub output_limit: u64,
@@ -289,7 +289,7 @@ impl Session {
         self.attempts.last_mut().expect("a session is opened with its first attempt")
     }
 
-    /// Gives the launch that serves the current attempt, if there is one.
+    /// Returns the launch that serves the current attempt, if there is one.
     pub fn current_launch(&self) -> Option<&Launch> {
         self.launches.last().filter(|launch| launch.attempt == self.attempt().no)
     }
@@ -298,7 +298,7 @@ impl Session {
         self.launches.iter().find(|launch| launch.id == id)
     }
 
-    /// Gives the launch that runs: none is begun while another lives, so it is the last one.
+    /// Returns the running launch. None is started while another runs, so it is the last one.
     pub(super) fn running(&self) -> Option<&Launch> {
         let runs = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
         self.launches.last().filter(runs)
@@ -312,7 +312,7 @@ impl Session {
         self.requests.iter().filter(|request| request.is_open())
     }
 
-    /// Gives the approvals of the current attempt that came to another end than was answered.
+    /// Returns the approvals of the current attempt whose outcome contradicts the answer.
     pub fn contradicted(&self) -> impl Iterator<Item = &Request> {
         let current = |launch: LaunchId| {
             self.launch(launch).is_some_and(|launch| launch.attempt == self.attempt().no)
@@ -321,19 +321,19 @@ impl Session {
         requests.filter(move |request| current(request.launch))
     }
 
-    /// Gives the wait for the account's limit, if it is to be ended by time.
+    /// Returns the wait for the account's usage limit, if time ends it.
     pub fn wait(&self) -> Option<&Limited> {
         let attempt = self.attempt();
-        self.limited.as_ref().filter(|_| !attempt.is_decided() && !attempt.is_sealed())
+        if attempt.is_decided() || attempt.is_sealed() { None } else { self.limited.as_ref() }
     }
 
-    /// Gives what the agent says of its tries to reach its model, while it tries.
+    /// Returns the agent's message about its retries to reach its model, while it retries.
     pub fn retrying(&self) -> Option<&str> {
-        let launch = self.current_launch().filter(|launch| launch.may_live())?;
-        launch.stream.retrying_why.as_deref().filter(|_| launch.stream.retrying)
+        let stream = &self.current_launch().filter(|launch| launch.may_live())?.stream;
+        if stream.retrying { stream.retrying_why.as_deref() } else { None }
     }
 
-    /// Gives the tree in which the session's work began.
+    /// Returns the tree that the session's work is based on.
     pub fn base_tree(&self) -> Option<&TreeId> {
         match &self.work {
             WorkState::Ready { base, .. } => base.as_ref().map(|base| &base.tree),
@@ -341,9 +341,9 @@ impl Session {
         }
     }
 
-    /// Says whether nothing is owed, running or expected any more: the stream may be put away.
+    /// Whether nothing is pending, running or expected any more, so that the stream may be evicted.
     pub fn is_closed(&self) -> bool {
-        // Every launch that may live, or may still be heard of, is owed something.
+        // Every launch that may be running, or may still report something, has a pending effect.
         self.attempt().is_sealed() && self.owed().is_empty()
     }
 }

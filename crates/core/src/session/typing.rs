@@ -1,5 +1,5 @@
-//! What may be typed into a terminal: a text as it is pasted, an answer to what is asked now, the key that sends once
-//! more; and what becomes of what no turn took.
+//! Rules for typing into a terminal: pasting texts, answering requests, pressing Enter once more, and
+//! giving up input that no turn took.
 
 use super::{
     command::Rejected,
@@ -13,30 +13,30 @@ use super::{
 };
 use crate::{ids::LaunchId, request::Request, time::Moment};
 
-/// What is said of an answer to what a person has settled meanwhile.
+/// The reason for dropping an answer that a user gave first at the screen.
 const SETTLED_THERE: &str = "it was settled at the agent's screen first";
 
-/// What is said of an answer whose question was asked once more.
-const ASKED_ANEW: &str = "the agent asked anew";
+/// The reason for dropping an answer whose question was asked again.
+const ASKED_ANEW: &str = "the agent asked again";
 
-/// What is said of an answer for a process that is gone.
+/// The reason for dropping an answer for a process that is gone.
 const ASKER_ENDED: &str = "the process that asked has ended";
 
-/// What is said of a message that may have been typed.
+/// The reason for dropping a message that may have been typed.
 pub(super) const DOUBTED: &str =
-    "it may have been typed, and the agent's own record does not show it";
+    "it may have been typed, but the agent's transcript does not show it";
 
-/// Gives a text as it is pasted: nothing in it can end the paste or be a command to the terminal.
+/// Returns a text as it is pasted: nothing in it can end the paste or control the terminal.
 pub fn pasted(text: &str) -> String {
     let is_text = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
     text.replace("\r\n", "\n").replace('\r', "\n").chars().filter(is_text).collect()
 }
 
-/// Gives a text as the agent on a terminal takes it literally.
+/// Returns a text in the form that an agent's terminal takes literally.
 ///
-/// Codex's composer takes what begins with `/` as a command of its own, unless a space is before it, and its offer to
-/// complete a last word that begins with `@` or `$` takes the key that sends, unless a space is behind it. It trims
-/// what it is given, so that neither space reaches the model.
+/// Codex's composer treats a leading `/` as a command of its own, unless a space precedes it. Its
+/// completion of a last word that starts with `@` or `$` captures Enter, unless a space follows. It
+/// trims its input, so that neither space reaches the model.
 pub fn literally(driver: Driver, text: &str) -> String {
     let text = pasted(text);
     if driver != Driver::CodexTerminal {
@@ -48,10 +48,11 @@ pub fn literally(driver: Driver, text: &str) -> String {
     format!("{before}{text}{after}")
 }
 
-/// Says why a text cannot be said to an agent on its own screen.
+/// Checks that a text can be typed into an agent's terminal.
 ///
 /// # Errors
-/// If Codex would run it as a command of the user, outside of its sandbox, or if nothing of it can be typed.
+/// If Codex would run it as a command of the user, outside of its sandbox, or if nothing of it can be
+/// typed.
 pub fn sayable(driver: Driver, text: &str) -> Result<(), Rejected> {
     let text = pasted(text);
     match text.trim_start() {
@@ -65,14 +66,14 @@ pub fn sayable(driver: Driver, text: &str) -> Result<(), Rejected> {
 }
 
 impl Typed {
-    /// Says whether something happened after this was typed.
+    /// Whether an event happened after this was typed.
     fn is_before(&self, happened: Option<Moment>) -> bool {
         happened.is_some_and(|at| at.mono_ms > self.at.mono_ms)
     }
 }
 
 impl Launch {
-    /// Says whether somebody was at its screen since this was typed, and may have changed what stands there.
+    /// Whether a user was at its screen since this was typed, and may have changed the input.
     pub(super) fn was_attended_since(&self, typed: &Typed) -> bool {
         self.people > 0 || typed.is_before(self.attended)
     }
@@ -85,7 +86,7 @@ impl Session {
         self.messages.iter().filter(waits)
     }
 
-    /// Says whether an answer to what a launch asked has yet to be typed. Whatever else is pressed would answer it.
+    /// Whether an answer for this launch is not typed yet. Any other key would answer the request.
     pub(super) fn has_answer_to_type(&self, launch: LaunchId) -> bool {
         let of_it = |m: &Message| self.answered_by(m).is_some_and(|asked| asked.launch == launch);
         self.answers().any(|message| message.typed.is_none() && of_it(message))
@@ -95,23 +96,23 @@ impl Session {
         self.requests.iter().find(|request| Some(request.id) == message.request)
     }
 
-    /// Gives what a launch asked and nobody has settled: it is open, or its answer is on its way.
+    /// Returns the unsettled requests of a launch: open, or with an answer on its way.
     pub(super) fn unsettled(&self, launch: LaunchId) -> impl DoubleEndedIterator<Item = &Request> {
         let waits = |id| self.answers().any(|message| message.request == Some(id));
         let of_it = self.requests.iter().filter(move |request| request.launch == launch);
         of_it.filter(move |request| request.is_open() || waits(request.id))
     }
 
-    /// Says whether an answer is for what the agent asks now: the newest, and nothing else that its record names, for
-    /// then nobody can tell which of them stands on the screen.
+    /// Whether an answer is for the agent's current request: the newest one, and the only one in its
+    /// transcript. With several it is unclear which one is on the screen.
     pub(super) fn is_asked_now(&self, launch: &Launch, answer: &Message) -> bool {
         let mut unsettled = self.unsettled(launch.id).rev();
         let newest = unsettled.next().is_some_and(|newest| Some(newest.id) == answer.request);
         newest && unsettled.all(|other| other.is_guessed())
     }
 
-    /// What the agent asked is settled at its screen: an answer that was typed did that, and one that waits came too
-    /// late. It must not be typed into what is asked next.
+    /// Settles the answers of a launch whose request was settled at its screen. A typed answer did that;
+    /// a waiting one is too late, and must not be typed into the next request.
     pub(super) fn answered<'a>(
         &'a self,
         launch: &'a Launch,
@@ -121,23 +122,25 @@ impl Session {
         };
         self.answers().filter(of_it).map(|message| {
             let key = message.key.clone();
-            match message.typed.is_some() || message.unproved.is_some() {
-                true => MessageDelivered { key, launch: launch.id }.into(),
-                false => MessageLost { key, reason: SETTLED_THERE.to_owned() }.into(),
+            if message.typed.is_some() || message.unproved.is_some() {
+                MessageDelivered { key, launch: launch.id }.into()
+            } else {
+                MessageLost { key, reason: SETTLED_THERE.to_owned() }.into()
             }
         })
     }
 
-    /// Says whether something was approved after this message was sent, and is not done yet as far as the agent's hooks
-    /// tell of that.
+    /// Whether an action was approved after this message was sent, and is not finished yet according to
+    /// the agent's hooks.
     pub(super) fn was_approved_after(&self, launch: &Launch, message: &Message) -> bool {
         let tells = launch.watch.records.contains_key(&Record::Hook);
-        let Some(approved) = launch.watch.approved.filter(|_| tells) else { return false };
-        let later = self.messages.iter().skip_while(|one| one.key != message.key);
-        later.into_iter().any(|one| one.request == Some(approved))
+        let Some(approved) = launch.watch.approved else { return false };
+        let mut later = self.messages.iter().skip_while(|one| one.key != message.key);
+        tells && later.any(|one| one.request == Some(approved))
     }
 
-    /// What was approved is waited for until the agent goes on, unless that is what shows that it took the answer.
+    /// Remembers an approved action until the agent continues, unless the continuation itself confirmed
+    /// the answer.
     pub(super) fn expect_what_was_approved(&mut self, answer: &str, launch: LaunchId, at: Moment) {
         let answered = self.messages.iter().find(|m| m.key == answer).and_then(|m| m.request);
         let allowed = |r: &&Request| Some(r.id) == answered && r.allowed == Some(true);
@@ -150,10 +153,13 @@ impl Session {
         }
     }
 
-    /// Says why an answer that waits for a terminal can reach nobody any more.
+    /// Returns the reason an answer that waits for a terminal can no longer be delivered.
     pub(super) fn why_moot(&self, answer: &Message) -> Option<&'static str> {
         let waits = self.spec.agent.driver.has_terminal() && answer.typed.is_none();
-        let request = self.answered_by(answer).filter(|_| waits)?;
+        if !waits {
+            return None;
+        }
+        let request = self.answered_by(answer)?;
         match self.running() {
             Some(launch) if launch.id != request.launch => Some(ASKER_ENDED),
             Some(_) if request.is_open() => Some(ASKED_ANEW),
@@ -161,7 +167,7 @@ impl Session {
         }
     }
 
-    /// Gives why the answer to a request never reached the agent, if it was lost.
+    /// Returns the reason the answer to a request never reached the agent, if it was lost.
     pub(super) fn why_lost(&self, request: &Request) -> Option<&str> {
         let to_it = |message: &&Message| message.request == Some(request.id);
         match &self.messages.iter().rev().find(to_it)?.fate {
@@ -171,15 +177,15 @@ impl Session {
     }
 }
 
-// What was typed.
+// Typed input.
 impl Session {
-    /// Gives what a launch was given on its command line.
+    /// Returns the message that a launch got on its command line.
     pub fn given(&self, launch: LaunchId) -> Option<&Message> {
         let on_its_line = |typed: Typed| typed.launch == launch && typed.way == Way::CommandLine;
         self.messages.iter().find(|message| message.typed.is_some_and(on_its_line))
     }
 
-    /// A terminal is given its first text on the command line. What is said after that is typed: it stands on no line.
+    /// Puts the first text for a terminal on its command line. Later texts are typed.
     pub(super) fn give_on_the_command_line(&mut self, launch: LaunchId, at: Moment) {
         let driver = self.spec.agent.driver;
         if !driver.has_terminal() || self.spec.adopted.is_some() {
@@ -187,7 +193,7 @@ impl Session {
         }
         let mut queued: Vec<&mut Message> =
             self.messages.iter_mut().filter(|m| m.fate == MessageFate::Queued).collect();
-        // What an earlier process was typed says nothing of this one.
+        // Input typed into an earlier process does not concern this one.
         queued.iter_mut().for_each(|m| (m.typed, m.unproved) = (None, None));
         let fits = |m: &&mut &mut Message| m.is_text() && sayable(driver, &m.text).is_ok();
         if let Some(message) = queued.iter_mut().find(fits) {
@@ -195,8 +201,8 @@ impl Session {
         }
     }
 
-    /// Says whether the key that sends a text may be pressed once more: the text stands at the prompt as it was typed,
-    /// for nothing is asked, no turn has begun and nobody was there since.
+    /// Whether Enter may be pressed once more: the text is at the prompt as it was typed, because there
+    /// is no request, no turn has begun and no user was there since.
     pub(super) fn may_press_again(&self, typed: &Typed) -> bool {
         let Some(launch) = self.running().filter(|one| one.id == typed.launch) else {
             return false;
@@ -213,21 +219,22 @@ impl Session {
             && (pane || !launch.adopted)
     }
 
-    /// Gives what is to be pressed, and may not be any more, as doubted.
+    /// Cancels an Enter retry that is no longer allowed, and marks the input as unconfirmed.
     pub(super) fn call_off_the_press(&self) -> Option<Event> {
         let (message, typed) = self.pressed_again()?;
         (!self.may_press_again(&typed)).then(|| doubted(message, typed.launch))
     }
 
-    /// Gives the text for which the key that sends is to be pressed once more.
+    /// Returns the text for which Enter is to be pressed once more.
     pub(super) fn pressed_again(&self) -> Option<(&Message, Typed)> {
         let again = |m: &'_ Message| m.typed.filter(|typed| typed.way == Way::Again);
         let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         queued.find_map(|m| Some((m, again(m)?)))
     }
 
-    /// A turn that ended without it shows that the agent did not take what was typed, or took something else for it.
-    /// Where somebody may have begun that turn at the same time, it is doubted first.
+    /// Gives up typed input that no turn took. A turn that ended without it shows that the agent did not
+    /// take the input, or took something else. If a user may have begun that turn at the same time, the
+    /// input is marked as unconfirmed first.
     pub(super) fn give_up_what_no_turn_took<'a>(
         &'a self,
         launch: &'a Launch,
@@ -239,14 +246,16 @@ impl Session {
         };
         let alone = |typed: &Typed| !launch.adopted && !launch.was_attended_since(typed);
         self.messages.iter().filter_map(typed).map(move |(m, typed)| {
-            match typed.way == Way::Doubted || alone(&typed) {
-                true => given_up(m),
-                false => doubted(m, launch.id),
+            if typed.way == Way::Doubted || alone(&typed) {
+                given_up(m)
+            } else {
+                doubted(m, launch.id)
             }
         })
     }
 
-    /// Gives when what is doubted is given up, as long as no turn is open whose end would tell more.
+    /// Returns when unconfirmed input expires. It does not expire during a turn, whose end would reveal
+    /// more.
     pub(super) fn doubt_deadline(&self) -> Option<(u64, Due)> {
         self.doubted_for_long().map(|(_, at)| (at, Due::Proof))
     }
@@ -276,7 +285,7 @@ impl Session {
 }
 
 impl Message {
-    /// Says whether it is a text for the agent, and no key.
+    /// Whether it is a text for the agent, not a key press.
     pub fn is_text(&self) -> bool {
         match self.kind {
             MessageKind::Instruction
@@ -293,7 +302,7 @@ impl Message {
     }
 }
 
-/// Nobody knows whether it stands in the terminal, so that it is not typed again.
+/// Marks input as unconfirmed: it may be in the terminal, so it is not typed again.
 pub(super) fn doubted(message: &Message, launch: LaunchId) -> Event {
     MessageTyped { key: message.key.clone(), launch, way: Way::Doubted }.into()
 }

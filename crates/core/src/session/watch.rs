@@ -1,7 +1,8 @@
-//! What is seen of an agent beside its protocol: what its own records say, and what its screen lets guess.
+//! Observations of an agent outside its protocol: records that it writes itself, and signals inferred
+//! from its screen.
 //!
-//! The two are different types, so that a guess can never do what only a record may: begin or end a turn, move the
-//! silence window, prove that an input was taken.
+//! The two are different types, so that an inference can never do what only a record may: begin or end a
+//! turn, restart the silence window, or confirm input.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +29,13 @@ use crate::{
     time::Moment,
 };
 
-/// Where an agent writes down itself what it does.
+/// A record that an agent writes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
-    /// A command that the agent runs when something happens. It comes once and has no place.
+    /// A command that the agent runs on an event. It arrives once and has no position.
     Hook,
-    /// The file of its conversation.
+    /// The transcript file of its conversation.
     Rollout,
 }
 
@@ -47,16 +48,17 @@ impl Record {
     }
 }
 
-/// What of an agent's terminal lets guess what it does. Anything that prints there can say the same.
+/// A part of an agent's terminal from which its activity is inferred. Any program that prints there can
+/// fake it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Glimpse {
-    /// The escape code by which an agent tells its state to a terminal.
+    /// The escape code by which an agent reports its state to a terminal.
     Osc,
     Title,
-    /// A notification to whoever is at the terminal.
+    /// A notification to the user at the terminal.
     Notify,
-    /// What stands on the screen.
+    /// The content of the screen.
     Screen,
 }
 
@@ -71,14 +73,14 @@ impl Glimpse {
     }
 }
 
-/// What a record says.
+/// A signal from a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The agent named its conversation.
+    /// The agent reported its conversation.
     Named {
         thread: String,
     },
-    /// Whoever is at its screen goes on in this conversation, which is no hidden one of its own.
+    /// The user at its screen switched to this conversation, which is not a hidden one of the agent.
     Moved {
         thread: String,
     },
@@ -88,44 +90,44 @@ pub enum Recorded {
     TurnEnded {
         turn: Option<String>,
         end: TurnEnd,
-        /// What the agent said last in it.
+        /// The agent's last message in it.
         says: Option<String>,
     },
     /// The agent took this as input.
     Prompted {
         text: String,
     },
-    /// What the last call of the model took, and how full its context is since.
+    /// The tokens of the last model call, and the context usage after it.
     Used {
         usage: Usage,
         context: Option<Context>,
     },
     Progress(Progress),
     Asked(Asked),
-    /// What it had asked is settled: it goes on.
+    /// Its request is settled: it continues.
     WentOn,
-    /// It begins to make its conversation shorter.
+    /// It begins to compact its conversation.
     Compacting,
     Compacted,
 }
 
-/// What a terminal lets guess.
+/// A signal inferred from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hinted {
     Working,
-    /// It takes input: nothing stands in its way.
+    /// It takes input, and nothing blocks that.
     AtPrompt,
-    /// It is at its prompt, where something is written that was not sent.
+    /// It is at its prompt, with unsent text in it.
     Drafted,
     Asks(Asked),
     Retrying {
         detail: String,
     },
-    /// It says that it is done, or that it failed, or that it leaves; none of that ends anything.
+    /// It shows that it is done, failed or exits. None of that ends anything.
     Rests,
 }
 
-/// What was said, in one word for people.
+/// The kind of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
@@ -150,21 +152,21 @@ pub enum Said {
 impl Said {
     pub fn word(self) -> &'static str {
         match self {
-            Said::Named => "named its conversation",
-            Said::Moved => "went on in another conversation",
+            Said::Named => "reported its conversation",
+            Said::Moved => "switched to another conversation",
             Said::TurnStarted => "turn started",
             Said::TurnEnded => "turn ended",
             Said::Prompted => "took input",
             Said::Used => "used tokens",
             Said::Progress => "progress",
             Said::Asks => "asks",
-            Said::WentOn => "went on",
+            Said::WentOn => "continued",
             Said::Working => "working",
             Said::AtPrompt => "at its prompt",
-            Said::Drafted => "something is written at its prompt",
+            Said::Drafted => "has unsent text at its prompt",
             Said::Retrying => "retrying",
-            Said::Rests => "rests",
-            Said::Compacting => "compacts its conversation",
+            Said::Rests => "finished",
+            Said::Compacting => "is compacting its conversation",
             Said::Compacted => "compacted its conversation",
         }
     }
@@ -201,7 +203,7 @@ impl Hinted {
     }
 }
 
-/// The last that a source said, when, and where that stands in it.
+/// The last signal of a source, with its time and position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     pub said: Said,
@@ -209,39 +211,39 @@ pub struct Seen {
     pub at: Moment,
 }
 
-/// What is seen of a launch beside its protocol.
+/// Observations of a launch outside its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Watch {
     pub records: BTreeMap<Record, Seen>,
     pub hints: BTreeMap<Glimpse, Seen>,
-    /// When a turn was recorded to begin or to end last.
+    /// When a record last showed a turn beginning or ending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turned: Option<Moment>,
-    /// The turn that ended last: told once more by another record, it is not begun or ended again.
+    /// The turn that ended last. If another record reports it again, it neither begins nor ends again.
     pub last_turn: Option<String>,
-    /// Whether the file that is read tells of turns. Then it alone says that one is over: at a hook the agent may be told to
-    /// go on.
+    /// Whether the transcript reports turns. Then only the transcript ends a turn: at a hook, the agent
+    /// may still be made to continue.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub turns_on_file: bool,
-    /// Whether the file that is read is still that of the conversation that was left.
+    /// Whether the transcript being read is still that of the previous conversation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub behind: bool,
-    /// The conversations that were left for others, the newest last.
+    /// The previous conversations, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
-    /// Whether its process was stopped, as by a terminal's ctrl-Z.
+    /// Whether its process was suspended, as by a terminal's Ctrl-Z.
     pub suspended: bool,
-    /// What was approved here, as long as no record shows that the agent went on after it.
+    /// The request approved through Provost, until a record shows that the agent continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved: Option<RequestId>,
-    /// What is seen of the pane of an agent that somebody else started.
+    /// The observed state of an external agent's pane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pane: Option<PaneSight>,
 }
 
 impl Watch {
-    /// Says whether a record has told what stands at this place before. A hook has no places and comes once.
+    /// Whether a record already reported this position. A hook has no positions and arrives once.
     fn has_read(&self, by: Record, place: u64) -> bool {
         match by {
             Record::Hook => false,
@@ -257,26 +259,27 @@ impl Watch {
         self.hints.get(&by).map(|seen| seen.said)
     }
 
-    /// Says whether the codes said something else after the screen was read: what the screen shows now is news, though it be
-    /// the same as before. Codes may be missed, and then nothing else tells that what they said last is over.
+    /// Whether escape codes reported something else after the screen was read. Then the screen's signal
+    /// is news, even if it repeats the one before: codes may be missed, and only the screen shows that
+    /// their last signal is outdated.
     fn is_overtaken(&self, by: Glimpse) -> bool {
         by == Glimpse::Screen && self.shows() != self.last_hint(Glimpse::Screen)
     }
 
-    /// Says whether a question stands on the screen. Escape codes tell of one before it is drawn: a key that is
-    /// pressed then goes elsewhere.
+    /// Whether a request is visible on the screen. Escape codes report it before it is drawn, when a key
+    /// press would go elsewhere.
     fn draws_a_question(&self) -> bool {
         self.shows() == Some(Said::Asks) && self.last_hint(Glimpse::Screen) == Some(Said::Asks)
     }
 
-    /// Says whether it is at its prompt, and as far as its screen is read nothing is written there. The screen is drawn
-    /// after the codes that tell of it: until it is, what was written in the turn before is not seen.
+    /// Whether it is at its prompt, and the prompt is empty as far as the screen was read. The screen is
+    /// drawn after its escape codes: until then, text written during the previous turn is not visible.
     fn is_at_an_empty_prompt(&self) -> bool {
         let drawn = self.last_hint(Glimpse::Screen).is_none_or(|said| said == Said::AtPrompt);
         drawn && self.shows() == Some(Said::AtPrompt)
     }
 
-    /// Gives what the terminal shows, by the newest of what tells that.
+    /// Returns the newest signal that describes the terminal.
     pub fn shows(&self) -> Option<Said> {
         self.newest_hint().map(|(_, seen)| seen.said)
     }
@@ -288,23 +291,27 @@ impl Watch {
     }
 }
 
-/// How long two sources may contradict each other before that is shown: one is often later than the other.
+/// How long two sources may contradict each other before it is shown: one often lags behind.
 const CONTRADICTION_MS: u64 = 2_000;
 
-/// What a terminal shows though the agent's own record says otherwise. It changes nothing: the record is believed.
+/// A terminal signal that contradicts the agent's transcript. It has no effect: the transcript is
+/// trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     pub shows: Said,
     pub by: Glimpse,
-    /// Whether a turn is open, as was recorded.
+    /// Whether a turn is open according to the records.
     pub in_turn: bool,
     pub since: Moment,
 }
 
 impl Launch {
-    /// Gives the contradiction between what a living agent records and what its terminal shows, if it lasts.
+    /// Returns a lasting contradiction between a running agent's records and its terminal.
     pub fn contradiction(&self, now_ms: u64) -> Option<Contradiction> {
-        let (by, seen) = self.watch.newest_hint().filter(|_| self.may_live())?;
+        if !self.may_live() {
+            return None;
+        }
+        let (by, seen) = self.watch.newest_hint()?;
         let turned = self.watch.turned?;
         let in_turn = self.is_in_recorded_turn();
         let contradicts = match seen.said {
@@ -329,11 +336,11 @@ impl Launch {
     }
 }
 
-/// The beginning of the names of requests that a terminal lets guess, which the agent has no names for.
+/// The prefix of ids for requests inferred from a terminal, for which the agent has no ids.
 const SEEN: &str = "seen-";
 
 impl Request {
-    /// Says whether only a terminal lets guess that this is asked.
+    /// Whether the request is only inferred from a terminal.
     pub(super) fn is_guessed(&self) -> bool {
         self.asked.native.starts_with(SEEN)
     }
@@ -347,7 +354,7 @@ impl Request {
 type Decision = Result<Vec<Event>, Rejected>;
 
 impl Session {
-    /// Takes what a record of the agent says, once.
+    /// Records a signal of an agent's record, once.
     pub(super) fn recorded(
         &self,
         id: LaunchId,
@@ -367,7 +374,7 @@ impl Session {
         }
         let then = self.follows_from(launch, what);
         let bytes = match by {
-            // A hook is a report: whatever runs below the agent can make one.
+            // A hook counts as a report: any descendant of the agent can send one.
             Record::Hook => then.iter().map(|event| event.encode().len()).sum(),
             Record::Rollout => 0,
         };
@@ -375,12 +382,12 @@ impl Session {
             return self.refuse_report(launch);
         }
         let seen = SignalRecorded { launch: id, by, place, said: what.said(), bytes: bytes as u64 };
-        // Of a hook nothing has to be kept but what came of it, or what is waited for.
+        // A hook is stored only if it causes events or is awaited.
         let awaited = *what == Recorded::WentOn && launch.watch.approved.is_some();
-        match then.is_empty() && by == Record::Hook && !awaited {
-            true => Err(Rejected::Nothing),
-            false => Ok(std::iter::once(seen.into()).chain(then).collect()),
+        if then.is_empty() && by == Record::Hook && !awaited {
+            return Err(Rejected::Nothing);
         }
+        Ok(std::iter::once(seen.into()).chain(then).collect())
     }
 
     fn follows_from(&self, launch: &Launch, what: &Recorded) -> Vec<Event> {
@@ -392,34 +399,36 @@ impl Session {
                 let ready = || StreamReady { launch: id, thread: Some(thread.clone()), cursor };
                 new.then(|| ready().into()).into_iter().collect()
             }
-            // It is decided by itself.
+            // Handled separately.
             Recorded::Moved { .. } => Vec::new(),
-            Recorded::TurnStarted { turn } => match launch.knows_turn(turn.as_deref()) {
-                true => Vec::new(),
-                false => {
-                    let started = TurnStarted { launch: id, turn, cursor }.into();
-                    // A record is read later than a screen is drawn: what is asked there now is asked in this turn.
-                    let asks = launch.watch.shows() == Some(Said::Asks);
-                    let went_on = self.went_on(launch).filter(|_| !asks);
-                    // Whoever was at its screen may have begun any turn; otherwise it is what it was told.
-                    let alone = !launch.adopted;
-                    let compacts =
-                        self.compact_taken(id, |typed| alone && !launch.was_attended_since(typed));
-                    went_on.chain(compacts).chain([started]).collect()
+            Recorded::TurnStarted { turn } => {
+                if launch.knows_turn(turn.as_deref()) {
+                    return Vec::new();
                 }
-            },
-            Recorded::TurnEnded { turn, end, says } => match launch.has_open(turn.as_deref()) {
-                false => Vec::new(),
-                true => {
-                    // The agent's own record has secret answers in clear, and so may what it says of them.
-                    let secret = self.requests.iter().any(|request| request.asked.is_secret());
-                    let says = says.filter(|_| !secret).map(|says| shortened(&says, MAX_SAYS));
-                    let ended = TurnEnded { launch: id, turn, end, usage: None, says, cursor };
-                    let ended = ended.into();
-                    let lost = self.give_up_what_no_turn_took(launch);
-                    self.went_on(launch).chain([ended]).chain(lost).collect()
+                let started = TurnStarted { launch: id, turn, cursor }.into();
+                // A record is read after the screen is drawn: a request on the screen now belongs to
+                // this turn.
+                let asks = launch.watch.shows() == Some(Said::Asks);
+                let went_on = (!asks).then(|| self.went_on(launch)).into_iter().flatten();
+                // A user at its screen may have begun any turn; otherwise the queued message did.
+                let alone = !launch.adopted;
+                let compacts =
+                    self.compact_taken(id, |typed| alone && !launch.was_attended_since(typed));
+                went_on.chain(compacts).chain([started]).collect()
+            }
+            Recorded::TurnEnded { turn, end, says } => {
+                if !launch.has_open(turn.as_deref()) {
+                    return Vec::new();
                 }
-            },
+                // The transcript has secret answers in plain text, and so may the agent's last message.
+                let secret = self.requests.iter().any(|request| request.asked.is_secret());
+                let says = if secret { None } else { says };
+                let says = says.map(|says| shortened(&says, MAX_SAYS));
+                let ended = TurnEnded { launch: id, turn, end, usage: None, says, cursor };
+                let ended = ended.into();
+                let lost = self.give_up_what_no_turn_took(launch);
+                self.went_on(launch).chain([ended]).chain(lost).collect()
+            }
             Recorded::Prompted { text } => self.taken(id, &text).into_iter().collect(),
             Recorded::Used { usage, context } => {
                 let new = context.filter(|context| self.context != Some(*context));
@@ -440,7 +449,7 @@ impl Session {
         }
     }
 
-    /// Takes what a terminal lets guess, if it is another thing than before.
+    /// Records a signal inferred from a terminal, if it differs from the previous one.
     pub(super) fn hinted(&self, id: LaunchId, by: Glimpse, place: u64, what: &Hinted) -> Decision {
         let launch = self.launch(id).ok_or(Rejected::UnknownLaunch(id))?;
         let same = launch.watch.last_hint(by) == Some(what.said())
@@ -450,16 +459,17 @@ impl Session {
             return Err(Rejected::Nothing);
         }
         let seen = SignalHinted { launch: id, by, place, said: what.said() }.into();
-        // Whoever showed the question shows that it was settled; the others may not have come to it yet.
+        // The source that showed the request shows that it was settled; others may lag behind.
         let showed_it = launch.watch.last_hint(by) == Some(Said::Asks);
-        // A screen is drawn, and looked at, after the codes that tell of it: until it shows their question, it is behind.
+        // A screen is drawn and read after its escape codes: until it shows their request, it lags
+        // behind.
         let behind = by == Glimpse::Screen && !showed_it;
         let guessed = |r: &Request| r.is_guessed() && !(behind && r.is_guessed_by(Glimpse::Osc));
-        // A terminal that works again shows that an approval was given in it. Nothing is typed into an open turn
-        // whatever it shows, so that nothing is unlocked by that.
+        // A terminal that is active again shows that an approval was granted in it. This unlocks
+        // nothing, because no text is typed into an open turn.
         let approved =
             |r: &Request| showed_it && (guessed(r) || r.asked.kind == RequestKind::Approval);
-        let answered = || self.answered(launch).filter(|_| showed_it);
+        let answered = || showed_it.then(|| self.answered(launch)).into_iter().flatten();
         let then: Vec<Event> = match what.clone() {
             Hinted::Asks(asked) => {
                 let native = format!("{SEEN}{}-{place}", by.word());
@@ -478,10 +488,10 @@ impl Session {
         Ok(std::iter::once(seen).chain(then).collect())
     }
 
-    /// Opens a request, unless the same is open already, under whatever name.
+    /// Opens a request, unless the same one is already open, under any id.
     pub(super) fn ask(&self, launch: &Launch, asked: Asked) -> Option<Event> {
         let guessed = asked.native.starts_with(SEEN);
-        // What is answered, and stands there until the answer is typed, is no other request.
+        // An answered request that is visible until the answer is typed is not a new one.
         let same = |request: &Request| request.is_open() && request.asked.native == asked.native;
         let known = self.unsettled(launch.id).any(|request| guessed || same(request));
         let room = self.open_requests().count() < MAX_OPEN_REQUESTS;
@@ -489,8 +499,8 @@ impl Session {
             .then(|| self.asked(launch.id, asked, launch.cursor).into())
     }
 
-    /// An agent that goes on has taken the answer that was typed, and whoever is at its terminal has settled the rest
-    /// of what it had asked.
+    /// Settles all requests of an agent that continues: it took the typed answer, and a user at its
+    /// terminal settled the rest.
     pub(super) fn went_on<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
         self.answered(launch).chain(self.settled(launch, |_| true))
     }
@@ -507,7 +517,7 @@ impl Session {
         })
     }
 
-    /// The agent's own record shows that it took what was typed.
+    /// Returns the delivery of the typed message that a record confirms.
     fn taken(&self, launch: LaunchId, text: &str) -> Option<Event> {
         let typed = |message: &&Message| {
             message.fate == MessageFate::Queued
@@ -520,8 +530,8 @@ impl Session {
 }
 
 impl Session {
-    /// What an agent is told to compact its conversation is no input of that, and so in no record: what it does then
-    /// shows that it took it.
+    /// Returns the delivery of a typed `/compact`. It is not input of the conversation, so no record
+    /// contains it; the agent's behaviour confirms it.
     fn compact_taken(&self, launch: LaunchId, shows: impl Fn(&Typed) -> bool) -> Option<Event> {
         let took = |typed: Typed| typed.launch == launch && shows(&typed);
         let told = |message: &&Message| {
@@ -534,7 +544,8 @@ impl Session {
     }
 }
 
-/// Terminals change the ends of lines, agents trim what they are given, and what cannot be pasted was not.
+/// Compares texts. Terminals change line endings, agents trim their input, and control characters are
+/// not pasted.
 fn same_text(sent: &str, recorded: &str) -> bool {
     let lines =
         |text: &str| pasted(text).trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
@@ -542,30 +553,30 @@ fn same_text(sent: &str, recorded: &str) -> bool {
 }
 
 impl Launch {
-    /// Says whether a turn of this name is open or has ended already.
+    /// Whether a turn with this id is open or has already ended.
     fn knows_turn(&self, turn: Option<&str>) -> bool {
         turn.is_some() && (self.turn() == turn || self.watch.last_turn.as_deref() == turn)
     }
 
-    /// Says whether it is this turn that is open. One without a name may be any.
+    /// Whether this turn is the open one. A turn without an id may be any.
     fn has_open(&self, turn: Option<&str>) -> bool {
         let ended = turn.is_some() && self.watch.last_turn.as_deref() == turn;
         let other = turn.is_some() && self.turn().is_some_and(|open| Some(open) != turn);
         self.is_in_turn() && !ended && !other
     }
 
-    /// Says whether a turn is open, or expected.
+    /// Whether a turn is open or expected.
     pub(crate) fn is_in_turn(&self) -> bool {
         matches!(self.stream.turn, TurnState::Open { .. })
     }
 
-    /// Says whether a turn is open, and not only expected: what is expected begins with what is typed.
+    /// Whether a turn is open and not only expected. An expected turn begins with the typed input.
     pub(super) fn is_in_recorded_turn(&self) -> bool {
         self.is_in_turn() && !self.stream.expected
     }
 }
 
-/// A message that was typed and has yet to be proved.
+/// A message that was typed and is not confirmed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Typed {
     pub launch: LaunchId,
@@ -573,52 +584,52 @@ pub struct Typed {
     pub way: Way,
 }
 
-/// How a text came into a terminal.
+/// The state of a typed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// On the command line of the agent, which takes it when it is ready.
+    /// On the agent's command line. The agent takes it when it is ready.
     CommandLine,
-    /// It is about to be typed into somebody else's pane.
+    /// It is about to be typed into an external pane.
     Typing,
-    /// Nothing of it was typed, for the pane took no keys: it waits as before.
+    /// It was not typed, because the pane took no keys. It waits as before.
     Untyped,
     Keys,
-    /// Nothing showed that it was taken: the key that sends it is to be pressed once more.
+    /// It was not confirmed: Enter is to be pressed once more.
     Again,
-    /// It is about to be pressed in somebody else's pane.
+    /// Enter is about to be pressed in an external pane.
     Pressing,
-    /// That was done.
+    /// Enter was pressed once more.
     Pressed,
-    /// Nobody knows whether it stands in the terminal, so that it is not typed again.
+    /// Unconfirmed: it may be in the terminal, so it is not typed again.
     Doubted,
 }
 
-/// What is added to the key of a message for the second press of the key that sends it.
+/// The suffix of a message's key for the second press of Enter.
 const AGAIN: &str = "-again";
 
-/// Gives the key under which the key that sends a message is pressed once more.
+/// Returns the key under which Enter is pressed once more for a message.
 pub fn again(message: &str) -> String {
     format!("{message}{AGAIN}")
 }
 
-/// Why nothing is typed into a terminal now.
+/// The reason nothing is typed into a terminal now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldBack {
     TurnOpen,
     Asks,
     AsksNoMore,
-    /// It asks something else than what was answered.
+    /// It shows another request than the answered one.
     AsksElse,
-    /// It was told to leave its turn before something in that was approved, which it does now.
+    /// The interrupt was sent before an approval, and the approved action is running.
     Approved,
     Attended,
     NotAtPrompt,
-    /// Something is written at its prompt, and would be sent with the text.
+    /// Its prompt contains unsent text, which would be sent with the message.
     Drafted,
     Unproved,
     Suspended,
-    /// Its pane is somebody else's and was not looked at yet.
+    /// Its external pane was not observed yet.
     PaneUnseen,
     Pane(PaneSight),
 }
@@ -627,29 +638,29 @@ impl HeldBack {
     pub fn word(self) -> &'static str {
         match self {
             HeldBack::TurnOpen => "it is in a turn",
-            HeldBack::Asks => "it asks something, and the text would answer that",
-            HeldBack::AsksNoMore => "its screen does not show what it asks",
-            HeldBack::AsksElse => "it asks something else too, and the answer might reach that",
-            HeldBack::Approved => "what was approved after that is not done yet",
-            HeldBack::Attended => "somebody is at its screen",
-            HeldBack::NotAtPrompt => "it is not seen to be at its prompt",
-            HeldBack::Drafted => "something is written at its prompt, and would be sent with it",
-            HeldBack::Unproved => "what was typed before is not in the agent's own record yet",
-            HeldBack::Suspended => "its process is stopped",
-            HeldBack::PaneUnseen => "its pane was not looked at yet",
+            HeldBack::Asks => "it has an open request, and the text would answer it",
+            HeldBack::AsksNoMore => "its screen does not show the request",
+            HeldBack::AsksElse => "it has another open request, which the answer might reach",
+            HeldBack::Approved => "an action approved after it is not finished yet",
+            HeldBack::Attended => "a user is at its screen",
+            HeldBack::NotAtPrompt => "it is not known to be at its prompt",
+            HeldBack::Drafted => "its prompt has unsent text, which would be sent with it",
+            HeldBack::Unproved => "earlier input is not in the agent's transcript yet",
+            HeldBack::Suspended => "its process is suspended",
+            HeldBack::PaneUnseen => "its pane was not observed yet",
             HeldBack::Pane(sight) => sight.word(),
         }
     }
 }
 
 impl Session {
-    /// What was written to an agent with a protocol has reached it. What was typed into a terminal has reached the
-    /// terminal, and nobody else as far as is known.
+    /// Records that input was written. With a protocol it has reached the agent; with a terminal it has
+    /// only reached the terminal, as far as is known.
     pub(super) fn input_seen(&self, key: &str, launch: LaunchId) -> Decision {
         let queued = |key: &str| {
             self.messages.iter().find(|m| m.write_key() == key && m.fate == MessageFate::Queued)
         };
-        // A key that interrupts is no text that the agent could be seen to take: its turn ends, or does not.
+        // An interrupt key is not text that a transcript could confirm: its turn ends, or does not.
         let presses = queued(key).is_some_and(|message| message.kind == MessageKind::Interrupt);
         if !self.spec.agent.driver.has_terminal() || presses {
             let message = queued(key).ok_or(Rejected::Nothing)?;
@@ -660,18 +671,17 @@ impl Session {
             Some(message) => (message, Some(Way::Again), Way::Pressed),
             None => (queued(key).ok_or(Rejected::Nothing)?, None, Way::Keys),
         };
-        // An agent that has ended shows no more whether it took it, and another is not given it again.
+        // An agent that has ended cannot confirm the input, and another one does not get it again.
         let ended = !self.launch(launch).is_some_and(Launch::may_live);
         let typed = MessageTyped { key: message.key.clone(), launch, way: to };
-        match message.typed.map(|typed| typed.way) == from {
-            true if ended => Ok(vec![given_up(message)]),
-            true => Ok(vec![typed.into()]),
-            false => Err(Rejected::Nothing),
+        if message.typed.map(|typed| typed.way) != from {
+            return Err(Rejected::Nothing);
         }
+        Ok(vec![if ended { given_up(message) } else { typed.into() }])
     }
 
-    /// Gives what was typed and has to be proved, with the time that it has for that. What stands on a command line is
-    /// taken when the agent is ready for it, however long its dialogs are open.
+    /// Returns the typed input that is not confirmed yet, with its deadline. A command-line text has
+    /// none: the agent takes it when it is ready, however long its dialogs are open.
     fn to_be_proved(&self) -> impl Iterator<Item = (&Message, Typed, u64)> {
         let waits = |way| matches!(way, Way::Typing | Way::Keys | Way::Pressing | Way::Pressed);
         let runs = |id| self.launch(id).is_some_and(Launch::may_live);
@@ -686,11 +696,11 @@ impl Session {
         proof.chain(self.doubt_deadline()).min_by_key(|(at, _)| *at)
     }
 
-    /// What the agent's record does not show in time is sent off once more, and then doubted.
+    /// Retries Enter for input that was not confirmed in time, and then marks it as unconfirmed.
     pub(super) fn doubt_what_was_typed(&self, now: Moment) -> Option<Event> {
         let (message, typed, _) = self.to_be_proved().find(|(_, _, at)| now.mono_ms >= *at)?;
         let key = message.key.clone();
-        // To press the key that sends would answer what the agent asks, and perhaps otherwise.
+        // Pressing Enter would answer the agent's request, perhaps wrongly.
         let sends = message.kind != MessageKind::Answer && self.may_press_again(&typed);
         Some(match typed.way {
             Way::Keys if sends => {
@@ -707,8 +717,8 @@ impl Session {
         })
     }
 
-    /// Says why a message may not be typed into the terminal of a launch now, or nothing if it may be. An answer goes
-    /// to whom it is seen to ask, and everything else to a prompt.
+    /// Returns the reason a message may not be typed into a launch's terminal now, or none if it may. An
+    /// answer needs its request on the screen; everything else needs a prompt.
     pub fn held_back(&self, launch: &Launch, message: &Message) -> Option<HeldBack> {
         let asks = self.open_requests().any(|request| request.launch == launch.id)
             || launch.watch.shows() == Some(Said::Asks);
@@ -717,7 +727,7 @@ impl Session {
         let by_pane = self.pane_holds_back(launch);
         let interrupts = message.kind == MessageKind::Interrupt;
         let prompted = !answers && !interrupts;
-        // A key waits for the key before it; whether a text was taken says nothing of what is asked after it.
+        // A key press waits for the one before it, but not for the confirmation of a text.
         let before = |m: &Message, way: Way| {
             prompted || (m.kind == MessageKind::Answer && way != Way::Doubted)
         };

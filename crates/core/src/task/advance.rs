@@ -1,4 +1,4 @@
-//! What follows by itself, from the task and from its members' sessions as they stand. Level-triggered.
+//! Automatic steps that follow from a team and the current state of its sessions. Level-triggered.
 
 use std::{cell::LazyCell, collections::BTreeMap};
 
@@ -8,7 +8,6 @@ use super::{
     event::*,
     member::{Member, Role},
     message::{Lease, Message, Overdue, Way},
-    messages::Messages,
     state::Task,
 };
 use crate::{
@@ -18,26 +17,27 @@ use crate::{
     time::Moment,
 };
 
-/// What a task looks at besides itself.
+/// The read context of `advance`, besides the team itself.
 #[derive(Clone, Copy)]
 pub struct Around<'a> {
     pub now: Moment,
-    /// Gives a session as it stands. One that cannot be looked at has not ended.
+    /// Returns the current state of a session. One that cannot be read is not treated as ended.
     pub look: &'a dyn Fn(SessionId) -> Option<&'a Session>,
-    /// How Provost is named in commands that members are told: they have to work in an empty environment.
+    /// How Provost is invoked in commands shown to members. They must work in an empty environment.
     pub caller: &'a Caller,
 }
 
-/// One thing that follows.
+/// One automatic step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Events(Vec<Event>),
-    /// The offer together with what it says to a session, or, if that takes nothing, the message is dead.
+    /// An offer together with the command it sends to a session. If the session rejects the
+    /// command, the message is dead-lettered.
     Send(Box<(MessageOffered, SessionId, session::Command)>),
 }
 
 impl<'a> Around<'a> {
-    /// Gives the tokens that the task's workers used.
+    /// Returns the tokens used by the team's workers.
     pub(super) fn used(&self, task: &Task) -> u64 {
         let sessions = task.bound(Role::Worker).filter_map(|worker| worker.session);
         sessions.filter_map(|id| (self.look)(id)).map(|session| session.usage.total()).sum()
@@ -45,7 +45,7 @@ impl<'a> Around<'a> {
 }
 
 impl Task {
-    /// Gives the next thing that is due without anyone asking, or none. The caller folds it and asks again.
+    /// Returns the next automatic step, or none. The caller folds it and calls again.
     pub fn advance(&self, around: &Around<'_>) -> Option<Step> {
         if self.phase.is_over() {
             return None;
@@ -53,9 +53,9 @@ impl Task {
         self.step(around, |_| true)
     }
 
-    /// Gives what is due because something happened to this session, and to no other since the task was at rest. What
-    /// follows from that is for [`Task::advance`]. A task may have thousands of members, and most that happens to one
-    /// of them is nothing to the others.
+    /// Returns the next step if only this session changed since the team was idle. Further steps
+    /// are left to [`Task::advance`]. A team may have thousands of members, and most changes of one
+    /// do not affect the others.
     pub fn advance_for(&self, session: SessionId, around: &Around<'_>) -> Option<Step> {
         if self.phase.is_over() {
             return None;
@@ -74,14 +74,14 @@ impl Task {
             .or_else(|| self.push(around, of))
     }
 
-    /// Gives when time alone changes something.
+    /// Returns the next time at which time alone changes something.
     pub fn deadline(&self) -> Option<u64> {
-        let messages = Some(&self.messages).filter(|_| !self.phase.is_over());
-        let messages = messages.and_then(Messages::deadline);
+        let messages = if self.phase.is_over() { None } else { self.messages.deadline() };
         messages.into_iter().chain(self.policy_deadline()).min()
     }
 
-    /// Does at once what time does to all messages: thousands of leases may end in one moment.
+    /// Expires all due messages and leases in one step. Thousands of leases may end at the same
+    /// moment.
     fn let_time_work(&self, now: Moment) -> Option<Step> {
         let overdue = self.messages.due(now.mono_ms).filter_map(|message| {
             let no = message.no;
@@ -89,12 +89,12 @@ impl Task {
                 Overdue::Expired => MessageExpired { no }.into(),
                 Overdue::Returned => {
                     let holder = message.standing.lease().map_or("nobody", |lease| &lease.consumer);
-                    let reason = format!("{holder} did not say in time that it was handled");
+                    let reason = format!("{holder} did not acknowledge it in time");
                     MessageReturned { no, reason }.into()
                 }
                 Overdue::Dead => {
                     let reason =
-                        format!("it was offered {} times and never handled", message.offers);
+                        format!("it was offered {} times but never handled", message.offers);
                     MessageDead { no, reason, by: None }.into()
                 }
             })
@@ -103,7 +103,7 @@ impl Task {
         (!events.is_empty()).then_some(Step::Events(events))
     }
 
-    /// Sees what became of what was given to sessions.
+    /// Checks what became of the messages pushed to sessions.
     fn see_pushed(&self, around: &Around<'_>, of: impl Fn(SessionId) -> bool) -> Option<Step> {
         self.messages.leased().find_map(|message| {
             let lease = message.standing.lease()?;
@@ -127,8 +127,8 @@ impl Task {
                 Some(vec![MessageReturned { no, reason: "it waits".to_owned() }.into()])
             }
             Reached::Waits => None,
-            // The agent began with it: a confirmed push is consumed. What its loop ended for meanwhile begins nothing,
-            // also if another loop began.
+            // The agent began with it, and a confirmed push is consumed. If its loop ended in the
+            // meantime, it begins no iteration, even if another loop is running.
             Reached::Begun => {
                 if let Some(why) = self.bars(message, around) {
                     return Some(self.refuse_delivery(message, why));
@@ -138,7 +138,7 @@ impl Task {
                 events.push(MessageAcknowledged { no, by, note: None }.into());
                 Some(events)
             }
-            // The agent did nothing of it, so it can be offered again.
+            // The agent did not act on it, so that it can be offered again.
             Reached::Nobody(reason) if !message.is_worn() => {
                 Some(vec![MessageReturned { no, reason: reason.to_owned() }.into()])
             }
@@ -146,13 +146,13 @@ impl Task {
                 Some(vec![MessageDead { no, reason: reason.to_owned(), by: None }.into()])
             }
             Reached::Unknown => {
-                let reason = "its session does not know it".to_owned();
+                let reason = "its session does not know the message".to_owned();
                 Some(vec![MessageDead { no, reason, by: None }.into()])
             }
         }
     }
 
-    /// Gives the next message to a session that is at rest, one at a time.
+    /// Pushes the next message to an idle session, one at a time.
     fn push(&self, around: &Around<'_>, of: impl Fn(SessionId) -> bool) -> Option<Step> {
         if self.is_paused() {
             return None;
@@ -173,12 +173,12 @@ impl Task {
             match self.clean_up(member, message, session, around.now) {
                 Some(cleaned) => Some(Step::Events(vec![cleaned])),
                 None if session.is_compacting() => None,
-                None => Some(self.send((member, message), session, around.caller)),
+                None => Some(self.send(member, message, session, around.caller)),
             }
         })
     }
 
-    /// Gives what waits for each member, in one look at all messages: there may be as many of these as of those.
+    /// Groups the waiting messages by member in one pass: there may be as many members as messages.
     fn waiting(&self, now: Moment) -> BTreeMap<&str, Waiting<'_>> {
         let mut waiting: BTreeMap<&str, Waiting<'_>> = BTreeMap::new();
         for message in &self.messages {
@@ -191,26 +191,23 @@ impl Task {
         waiting
     }
 
-    fn send(
-        &self,
-        (member, message): (&Member, &Message),
-        session: &Session,
-        caller: &Caller,
-    ) -> Step {
+    fn send(&self, member: &Member, message: &Message, session: &Session, caller: &Caller) -> Step {
         let sent = format!("task-{}-{}-{}", self.id.short(), message.no, message.offers + 1);
         let begins_thread = self.begins_thread(message, session);
-        // To a session that has ended it is its next instruction, which has a key of its own.
-        let key = match session.attempt().is_sealed() || begins_thread {
-            true => format!("instruction-{}", session.attempt().no + 1),
-            false => sent.clone(),
+        // A session that has ended takes it as its next instruction, which has its own key.
+        let key = if session.attempt().is_sealed() || begins_thread {
+            format!("instruction-{}", session.attempt().no + 1)
+        } else {
+            sent.clone()
         };
         let way = Way::Push { session: session.id, key, turns: session.turns };
         let lease =
             Lease { no: message.offers + 1, consumer: member.name.clone(), way, until_ms: None };
         let text = envelope::wrapped(self, message, caller);
-        let (text, mode) = match begins_thread {
-            true => (envelope::handed_over(self, member, &text, caller), SendMode::NewThread),
-            false => (text, SendMode::Continue),
+        let (text, mode) = if begins_thread {
+            (envelope::handed_over(self, member, &text, caller), SendMode::NewThread)
+        } else {
+            (text, SendMode::Continue)
         };
         let command = session::Command::Send { key: sent, text, mode };
         let offered = MessageOffered { no: message.no, lease };
@@ -218,21 +215,22 @@ impl Task {
     }
 }
 
-/// How far what was given to a session has come.
+/// How far a message pushed to a session has come.
 enum Reached<'s> {
-    /// It may yet be begun with.
+    /// It is still pending in the session.
     Waits,
     Begun,
-    /// Nobody began with it, and nobody will, for this reason.
+    /// No agent began with it or ever will, for this reason.
     Nobody(&'s str),
-    /// The session has no such message.
+    /// The session does not know the message.
     Unknown,
 }
 
 impl<'s> Reached<'s> {
-    /// Looks at a message that was given to a session when it had begun so many turns. What was only written to an agent
-    /// is lost with its process: it is begun with when the next turn is, or when the agent says how the work stands. Who
-    /// dies before that goes on with it in its next process, if it has one.
+    /// Inspects a message that was pushed when the session had begun `turns` turns. Input written
+    /// to an agent is lost with its process, so a message counts as begun only when the next turn
+    /// starts or the agent reports on its work. If the process dies before that, the message
+    /// carries over to the next process.
     fn of(session: &'s Session, key: &str, turns: u32) -> Reached<'s> {
         let Some(sent) = session.messages.iter().find(|sent| sent.key == key) else {
             return Reached::Unknown;
@@ -244,10 +242,10 @@ impl<'s> Reached<'s> {
         };
         let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
         let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
-        // Whoever tells of no turns at all tells no more of this one.
+        // Without turn events from this agent there is no better evidence.
         let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
-        // In a process that began no turn one is only expected.
+        // In a process that began no turn, a turn is only expected.
         let steered =
             |one: &Launch| one.is_in_turn() && !one.stream.expected && one.watch.turned.is_some();
         let over = |one: &Launch| one.id == launch && one.has_ended();
@@ -255,20 +253,20 @@ impl<'s> Reached<'s> {
             _ if begun => Reached::Begun,
             Some(one) if one.may_live() && steered(one) => Reached::Begun,
             Some(one) if over(one) && session.attempt().is_sealed() => {
-                Reached::Nobody("its process ended before it began with it")
+                Reached::Nobody("its process ended before starting on it")
             }
             Some(_) | None => Reached::Waits,
         }
     }
 }
 
-/// What waits for a member.
+/// The messages waiting for a member.
 #[derive(Default)]
 struct Waiting<'t> {
     first: Option<&'t Message>,
-    /// The first of those that may reach it in the middle of its turn.
+    /// The first message that may be delivered in the middle of a turn.
     steered: Option<&'t Message>,
-    /// Whether it has one already.
+    /// Whether the member already holds a message.
     held: bool,
 }
 
@@ -285,9 +283,10 @@ impl<'t> Waiting<'t> {
     }
 }
 
-/// Says whether a session takes something now: it is at rest, and nobody is asked anything. One that claimed an end takes
-/// what comes next when that is sealed: what it claimed is not about it. One that
-/// the operator stopped is the operator's to go on with: what waits for it would have it run again at once.
+/// Whether a session can take a message now: it is idle and has no open request. A session that
+/// claimed an end takes the next message once that end is sealed, because the claim is not about
+/// the message. A session that the operator stopped is left to the operator: a delivery would
+/// restart it at once.
 pub(super) fn takes(session: &Session) -> bool {
     if session.spec.adopted.is_some() || session.open_requests().next().is_some() {
         return false;
@@ -304,7 +303,7 @@ pub(super) fn takes(session: &Session) -> bool {
     (sealed && resumable) || (!sealed && at_rest)
 }
 
-/// Says whether something can be said to a session in the middle of its turn.
+/// Whether a message can be delivered in the middle of the session's turn.
 fn can_be_steered(session: &Session) -> bool {
     let driver = session.spec.agent.driver;
     let able = driver.has_protocol() && !driver.has_terminal();

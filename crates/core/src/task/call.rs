@@ -1,5 +1,5 @@
-//! What a member asks by a tool that its agent was given. It says no more than a command of the task does: the rules
-//! decide about it as about any other, by who the member is.
+//! Tool calls of a member's agent. A call maps to a command of the team, and the same rules decide
+//! about it, by the member's role.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     pictures::Files,
 };
 
-/// What a member may say of its messages. The other kinds have ways of their own.
+/// The message kinds that a member may send. The other kinds have their own commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SentKind {
@@ -36,7 +36,7 @@ impl SentKind {
     }
 }
 
-/// What is to become of a criterion, by its word.
+/// The kind of a judgement, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgementKind {
@@ -51,11 +51,11 @@ impl JudgementKind {
     pub const WORDS: [&str; 5] = ["accept", "satisfy", "defer", "reject", "reopen"];
 }
 
-/// A call of a tool, read.
+/// A parsed tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
-    /// How the task stands. The only call that asks for nothing to be done.
+    /// Shows the state of the team. The only call that changes nothing.
     Look {},
     Send {
         to: String,
@@ -66,7 +66,7 @@ pub enum Call {
         key: Option<String>,
         #[serde(default)]
         correlation: Option<String>,
-        /// Whether it may reach a session in the middle of its turn.
+        /// Whether it may be delivered in the middle of a turn.
         #[serde(default)]
         steer: bool,
     },
@@ -79,14 +79,14 @@ pub enum Call {
         text: String,
         #[serde(default)]
         rationale: Option<String>,
-        /// The command that proves it; without one somebody's word does.
+        /// The command that proves it. Without one, an assertion is enough.
         #[serde(default)]
         check: Option<String>,
     },
     JudgeCriterion {
         criterion: u32,
         judgement: JudgementKind,
-        /// Why, or the evidence of what is satisfied.
+        /// The reason, or the evidence if the criterion is satisfied.
         #[serde(default)]
         because: Option<String>,
     },
@@ -95,12 +95,13 @@ pub enum Call {
         criterion: Option<u32>,
         #[serde(default)]
         evidence: Option<String>,
-        /// The pictures that are compared, for evidence of which the loop does not say which they are.
+        /// The pictures to compare, if the loop does not name them.
         #[serde(default)]
         pictures: Option<Files>,
     },
     Show {
-        /// The iteration and the name of the evidence; an attack without them is on the work as a whole.
+        /// The iteration and name of the evidence. A challenge without them is about the work as a
+        /// whole.
         #[serde(default)]
         iteration: Option<u32>,
         #[serde(default)]
@@ -144,22 +145,22 @@ pub enum Call {
     Finish {
         because: String,
     },
-    /// What could not be read. It is answered all the same, for somebody waits.
+    /// An unreadable call. It still gets a response, because the caller waits for one.
     Unread {
         why: String,
     },
 }
 
-/// Why a call says nothing.
+/// Why a call is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCall {
-    #[error("\"because\" is missing: it says why, or what the evidence is")]
+    #[error("\"because\" is missing: give the reason or the evidence")]
     NoReason,
-    #[error("name a criterion or a piece of evidence, one of them")]
+    #[error("name either a criterion or a piece of evidence")]
     OneOf,
     #[error(
-        "show one thing: a text, an attack or fields, with the iteration and the name of the evidence that it is; an \
-         attack alone is on the work as a whole"
+        "show exactly one of text, attack or fields, with the iteration and the name of the evidence; an \
+         attack alone is about the work as a whole"
     )]
     NotShown,
     #[error("{0}")]
@@ -167,7 +168,7 @@ pub enum BadCall {
 }
 
 impl Call {
-    /// Gives the word by which its tool is known.
+    /// Returns the name of its tool.
     pub fn word(&self) -> &'static str {
         match self {
             Call::Look {} => "look",
@@ -189,10 +190,10 @@ impl Call {
         }
     }
 
-    /// Gives what the member asks of its task; none if it asks for nothing to be done. `own` is a key that no other
-    /// call has.
+    /// Returns the command that the call maps to, or none if it changes nothing. `own` is a key
+    /// unique to this call.
     pub fn command(&self, member: &str, own: &str) -> Result<Option<Command>, BadCall> {
-        // A key is the member's own: what one calls a message, another may call one too.
+        // Keys are scoped to the member: two members may use the same key.
         let key = |given: &Option<String>| match given {
             Some(given) => format!("{member}/{given}"),
             None => own.to_owned(),

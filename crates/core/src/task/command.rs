@@ -1,4 +1,4 @@
-//! What may be asked of a task, and why nothing comes of it.
+//! The commands a team accepts, and the reasons for rejecting them.
 
 use super::{
     criterion::{Insufficient, Judgement, Needs, SaysNothing},
@@ -15,26 +15,27 @@ use super::{
 use crate::{ids::SessionId, text::named, verdict::Receipt};
 use serde::{Deserialize, Serialize};
 
-/// A message to be stored.
+/// A message to store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Post {
     pub key: String,
     pub correlation: Option<String>,
-    /// How it came. Never read from a request: whoever posts through the socket uses the command line.
+    /// The channel it arrived on. Never read from a request: posts through the socket use the
+    /// command line.
     #[serde(skip_deserializing)]
     pub channel: Channel,
     pub to: Address,
     pub kind: Kind,
     pub text: String,
     pub priority: Priority,
-    /// How long it is of use.
+    /// How long the message is useful.
     pub expires_in_ms: Option<u64>,
-    /// Whether it may reach a session in the middle of its turn, where its agent can be steered.
+    /// Whether it may be delivered in the middle of a turn, if the agent can be steered.
     #[serde(default)]
     pub steer: bool,
 }
 
-/// What is asked of a task or observed about it.
+/// A request to a team, or an observation about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
@@ -47,14 +48,14 @@ pub enum Command {
     Retire {
         name: String,
         because: String,
-        /// The member that is given its open messages.
+        /// The member that receives its open messages.
         #[serde(default)]
         to: Option<String>,
-        /// Dead-letters its open messages.
+        /// Whether to dead-letter its open messages.
         #[serde(default)]
         dead_letter: bool,
     },
-    /// Lets another take a member's place, if it is still who is meant.
+    /// Replaces a member, if it is still the one named.
     Rotate {
         from: String,
         to: String,
@@ -65,7 +66,7 @@ pub enum Command {
         name: String,
         labels: Labels,
     },
-    /// Gives the task another name. Whether that is free is known where all tasks are.
+    /// Renames the team. Uniqueness is checked by the caller, who knows all teams.
     Rename {
         name: String,
     },
@@ -73,7 +74,7 @@ pub enum Command {
         revision: u32,
     },
     Post(Box<Post>),
-    /// Takes the next message of a member who asks for its messages.
+    /// Takes the next message for a member that polls.
     Next {
         consumer: String,
     },
@@ -99,7 +100,7 @@ pub enum Command {
     Requeue {
         no: u32,
         because: String,
-        /// The member that it is for from now on, if another.
+        /// The new recipient, if it changes.
         #[serde(default)]
         to: Option<String>,
     },
@@ -112,13 +113,13 @@ pub enum Command {
         rationale: Option<String>,
         needs: Needs,
     },
-    /// Proposes a criterion and accepts it, or does neither.
+    /// Proposes and accepts a criterion in one step, or does neither.
     Demand {
         text: String,
         rationale: Option<String>,
         needs: Needs,
     },
-    /// Proposes what is listed in a text, or only says what that would be.
+    /// Proposes the criteria listed in a text, or only returns them.
     Draft {
         from: DraftFrom,
         #[serde(default)]
@@ -128,18 +129,18 @@ pub enum Command {
         no: u32,
         judgement: Judgement,
     },
-    /// Agrees that Provost runs these commands, which members wrote. Only the operator can.
+    /// Approves that Provost runs these member-written commands. Operator only.
     ApproveCommands {
         commands: Vec<String>,
     },
-    /// Has the check of a criterion run, or that of a piece of evidence.
+    /// Runs the check of a criterion or of a piece of evidence.
     Check {
         what: Checked,
     },
     CheckDone {
         no: u32,
         receipt: Box<Receipt>,
-        /// What was measured, if pictures were compared.
+        /// The measured difference, if pictures were compared.
         #[serde(default)]
         compared: Option<Box<Compared>>,
     },
@@ -151,26 +152,26 @@ pub enum Command {
         name: String,
         shown: Shown,
     },
-    /// Asks for the next iteration.
+    /// Requests the next iteration.
     Continue {
         iteration: u32,
         to: String,
         key: String,
         text: String,
-        /// Never read from a request, as that of a [`Post`].
+        /// Never read from a request, like that of a [`Post`].
         #[serde(skip_deserializing)]
         channel: Channel,
     },
     StopLoop {
         because: String,
     },
-    /// Has a member's agent leave its turn, and told this next if anything.
+    /// Interrupts a member's agent, and optionally sends it a text next.
     Interrupt {
         member: String,
         key: String,
         text: Option<String>,
     },
-    /// Has a member's agent make its conversation shorter.
+    /// Compacts a member's conversation.
     Compact {
         member: String,
         key: String,
@@ -183,11 +184,11 @@ pub enum Command {
         kind: MoveKind,
         because: String,
     },
-    /// Proposes what comes next: the worker first, then the manager.
+    /// Proposes the next step: the worker first, then the manager.
     ProposeNext {
         text: String,
     },
-    /// Chooses between the two.
+    /// Chooses between the two proposals.
     ChooseNext {
         choice: Choice,
         because: String,
@@ -205,7 +206,7 @@ pub enum Command {
     GoOn,
     Finish {
         because: String,
-        /// What the operator lets pass, by the blockers' names.
+        /// The names of the blockers that the operator waives.
         #[serde(default)]
         allow: Vec<Allowance>,
     },
@@ -215,17 +216,17 @@ pub enum Command {
     Cancel {
         because: String,
     },
-    /// Time passed, or something about a session did.
+    /// Time passed, or a session changed.
     Look,
 }
 
-/// What is to be checked.
+/// The target of a requested check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checked {
     Criterion(u32),
     Evidence(String),
-    /// A piece of evidence that is two pictures: these.
+    /// A piece of evidence that compares these two pictures.
     Pictures {
         evidence: String,
         files: Files,
@@ -233,7 +234,7 @@ pub enum Checked {
 }
 
 impl Checked {
-    /// Gives what is checked for a piece of evidence, with the pictures if they are named.
+    /// Builds the target for a piece of evidence, with the pictures if they are given.
     pub fn of_evidence(evidence: String, files: Option<Files>) -> Checked {
         match files {
             Some(files) => Checked::Pictures { evidence, files },
@@ -243,7 +244,7 @@ impl Checked {
 }
 
 impl Checked {
-    /// Whether a check is run for this.
+    /// Whether a check with this purpose is for this target.
     pub(super) fn is_for(&self, purpose: &Purpose) -> bool {
         match (self, purpose) {
             (Checked::Criterion(wanted), Purpose::Criterion(no)) => wanted == no,
@@ -257,7 +258,7 @@ impl Checked {
 }
 
 impl Command {
-    /// Gives the key under which it stores a message.
+    /// Returns the idempotency key under which the command stores a message.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else stores one")]
     pub fn message_key(&self) -> Option<&str> {
         match self {
@@ -267,7 +268,7 @@ impl Command {
         }
     }
 
-    /// Gives the session that it binds.
+    /// Returns the session that the command binds.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else binds one")]
     pub fn bound_session(&self) -> Option<SessionId> {
         match self {
@@ -276,18 +277,18 @@ impl Command {
         }
     }
 
-    /// Gives the moves of which one has to be recorded before this is asked for, where moves are demanded.
+    /// Returns the moves of which one must be recorded before this command, if moves are required.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all else is by what it does")]
     pub(super) fn moves(&self) -> &'static [MoveKind] {
         match self {
-            // To begin a loop is no end of anything.
+            // Beginning a loop ends nothing.
             Command::BeginLoop { .. } => &[],
             _ => self.action().map_or(&[], Action::moves),
         }
     }
 
-    /// Gives what is done to the task by this, which is what permissions are about. None for what only Provost
-    /// itself tells.
+    /// Returns the action that permissions are checked for. None for observations that only Provost
+    /// itself reports.
     pub fn action(&self) -> Option<Action> {
         Some(match self {
             Command::Bind { .. }
@@ -310,7 +311,7 @@ impl Command {
                 Action::Propose
             }
             Command::ChooseNext { .. } => Action::Choose,
-            // Whoever may not judge may not demand; whether it may propose is looked at besides.
+            // `Demand` needs the right to judge. The right to propose is checked separately.
             Command::Judge { .. } | Command::Demand { .. } | Command::ApproveCommands { .. } => {
                 Action::Judge
             }
@@ -334,140 +335,138 @@ impl Command {
     }
 }
 
-/// Why nothing came of a command.
+/// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// It was told before, or is about something that no longer matters.
+    /// It is a duplicate, or about something that no longer matters.
     #[error("nothing new")]
     Nothing,
-    #[error("the task is {0}")]
+    #[error("the team is {0}")]
     Over(&'static str),
-    #[error("{who} is not bound to this task")]
+    #[error("{who} is not a member of this team")]
     NoMember { who: String },
     #[error("a {} may not {}", .role.word(), .action.words())]
     NotForRole { role: Role, action: Action },
-    #[error("that \"{what}\" is done is not for you to say: {whose} does")]
+    #[error("only {whose} can record \"{what}\"")]
     NotToRecord { what: &'static str, whose: &'static str },
     #[error(
-        "a reviewer does not propose what comes next: a worker and a manager do, and it chooses"
+        "a reviewer does not propose the next step: the worker and the manager do, and it chooses"
     )]
     ReviewerChooses,
-    #[error("members post instructions, notes and reports; a message of kind {} is Provost's own", .0.word())]
+    #[error("members can send instructions, notes and reports; only Provost sends messages of kind {}", .0.word())]
     NotToPost(Kind),
-    #[error("only the operator agrees to commands that members wrote")]
+    #[error("only the operator can approve commands that members wrote")]
     OperatorConsents,
-    #[error("no command waits for consent: {0}")]
+    #[error("no such command waits for approval: `{0}`")]
     NoSuchCommand(String),
-    #[error("the operator has not agreed to run `{0}`, which a member wrote")]
+    #[error("the operator has not approved `{0}`, which a member wrote")]
     NeedsConsent(String),
     #[error("the command `{command}` is denied by the approval rule \"{rule}\"")]
     DeniedCommand { command: String, rule: String },
-    #[error("the configuration does not let the manager {}", .0.words())]
+    #[error("the configuration does not allow the manager to {}", .0.words())]
     NotGranted(Action),
     #[error("revision {0} of the contract is not acknowledged yet")]
     NotAcknowledged(u32),
-    #[error("in strict mode a move is recorded first, one of: {}", words(.0))]
+    #[error("strict mode requires a recorded move first, one of: {}", words(.0))]
     NoMove(&'static [MoveKind]),
     #[error(
-        "{0:?} is no name of a member: expected 1 to {MAX_MEMBER_NAME} characters that can be seen, with no blank first or last"
+        "{0:?} is not a valid member name: expected 1 to {MAX_MEMBER_NAME} visible characters without leading or trailing blanks"
     )]
     BadName(String),
-    #[error("\"{0}\" is taken: every name is used once in a task")]
+    #[error("the name \"{0}\" is taken: a team never reuses a name")]
     NameTaken(String),
-    #[error("\"{0}\" is no member's name: Provost itself uses it; choose another")]
+    #[error("the name \"{0}\" is reserved for Provost: choose another")]
     NameReserved(String),
-    #[error("that session works for this task already")]
+    #[error("that session already belongs to a member of this team")]
     SessionTaken,
-    #[error("{0} messages wait for {1}, which is all that are kept (at most {MAX_WAITING})")]
+    #[error("{0} messages are already waiting for {1} (at most {MAX_WAITING})")]
     Full(usize, String),
-    #[error("the text has {0} bytes; at most {MAX_TEXT} are taken")]
+    #[error("the text has {0} bytes (at most {MAX_TEXT})")]
     TooLong(usize),
-    #[error("message {0} is not of this task, or long over")]
+    #[error("this team has no message {0}, or it was settled long ago")]
     NoMessage(u32),
     #[error("message {no} is {standing}")]
     MessageIs { no: u32, standing: &'static str },
-    #[error("message {0} was offered to somebody else meanwhile; it is theirs now")]
+    #[error("your lease on message {0} has expired, and it was offered again")]
     StaleLease(u32),
-    #[error("lease {lease} of message {no} was never given to anybody")]
+    #[error("message {no} never had a lease {lease}")]
     NoLease { no: u32, lease: u32 },
     #[error(
-        "the key \"{0}\" was used for another message of yours, which stays as it is: use another key"
+        "the key \"{0}\" belongs to another message of yours, which is unchanged: use another key"
     )]
     KeyTaken(String),
-    #[error("{0} is no worker: an iteration begins when a worker accepts it")]
+    #[error("{0} is not a worker: an iteration begins when a worker accepts it")]
     NoWorker(String),
-    #[error("messages of {0} are for {0} alone")]
+    #[error("only {0} can receive messages for {0}")]
     NotYours(String),
-    #[error("criterion {0} is not of this task")]
+    #[error("this team has no criterion {0}")]
     NoCriterion(u32),
     #[error("a criterion that is {state} cannot be changed by \"{judgement}\"")]
     IllegalJudgement { state: &'static str, judgement: &'static str },
-    #[error("the receipt satisfies nothing: {0}")]
+    #[error("the evidence is insufficient: {0}")]
     Insufficient(#[from] Insufficient),
     #[error(transparent)]
     SaysNothing(#[from] SaysNothing),
-    #[error("a task has at most {0} criteria")]
+    #[error("a team has at most {0} criteria")]
     TooManyCriteria(usize),
-    #[error("there is nothing to check there: it needs somebody's word, not a command")]
+    #[error("there is nothing to run: this needs an assertion, not a command")]
     NothingToCheck,
-    #[error("name the pictures that are to be compared: the loop does not say which")]
+    #[error("name the pictures to compare: the loop does not name them")]
     NoPictures,
-    #[error("the loop says which pictures are compared, and these are others")]
+    #[error("these are not the pictures that the loop compares")]
     OtherPictures,
     #[error(transparent)]
     BadFiles(#[from] BadFiles),
-    #[error("there is nobody whose work could be checked: bind a worker first")]
+    #[error("there is no work to check: bind a worker first")]
     NoWork,
-    #[error("no loop runs")]
+    #[error("no loop is running")]
     NoLoop,
-    #[error("the loop \"{0}\" runs already: stop it first")]
+    #[error("the loop \"{0}\" is already running: stop it first")]
     LoopRuns(String),
-    #[error(
-        "the operator began the loop \"{0}\", and it is unfinished: only the operator begins another in its place"
-    )]
+    #[error("the operator's loop \"{0}\" is unfinished: only the operator can replace it")]
     OperatorsLoop(String),
     #[error(transparent)]
     BadTemplate(#[from] BadTemplate),
-    #[error("the loop asks for no evidence of that name; it asks for: {}", .0.join(", "))]
+    #[error("the loop requires no evidence of that name; it requires: {}", .0.join(", "))]
     NoSuchEvidence(Vec<String>),
-    #[error("that is iteration {now}, not {given}")]
+    #[error("the current iteration is {now}, not {given}")]
     OtherIteration { now: u32, given: u32 },
-    #[error("it is not what was asked for: {0}")]
+    #[error("the evidence does not fit: {0}")]
     Unfit(#[from] Unfit),
-    #[error("the next iteration does not begin: {0}")]
+    #[error("the next iteration cannot begin: {0}")]
     Blocked(Blocked),
     #[error("the configuration is at revision {now}; the change was for revision {given}")]
     Revision { now: u32, given: u32 },
-    #[error("{} things keep the task from being finished", .0.len())]
+    #[error("{} blockers keep the team from finishing", .0.len())]
     NotReady(Vec<Blocker>),
-    #[error("the worker proposes first, without knowing what the manager thinks")]
+    #[error("the worker must propose first, without knowing the proposal of the manager")]
     WorkerFirst,
-    #[error("round {0} has that proposal already: it is the other's turn, or that of who chooses")]
+    #[error("round {0} already has that proposal: wait for the other one, or for the choice")]
     Proposed(u32),
-    #[error("there are no two proposals to choose from")]
+    #[error("there are not two proposals to choose from yet")]
     NotBoth,
-    #[error("who proposed does not choose")]
+    #[error("the author of a proposal cannot choose")]
     OwnProposal,
-    #[error("only the operator lets {} pass", names(.0))]
+    #[error("only the operator can waive {}", names(.0))]
     OperatorAllows(Vec<Allowance>),
     #[error(
-        "{} has {count} open message{}: hand them over with --to MEMBER, or give them up with --dead-letter", named(.member), if *.count == 1 { "" } else { "s" }
+        "{} has {count} open message{}: hand them over with --to MEMBER, or drop them with --dead-letter", named(.member), if *.count == 1 { "" } else { "s" }
     )]
     MessagesOpen { member: String, count: usize },
-    #[error("{0} cannot be given its own messages")]
+    #[error("{0} cannot hand its messages over to itself")]
     OwnSuccessor(String),
-    #[error("the task's audit runs already")]
+    #[error("the team's audit is already running")]
     BeingAudited,
-    #[error("the task is not paused")]
+    #[error("the team is not paused")]
     NotPaused,
-    #[error("{0} has no session that Provost drives: say it with a message")]
+    #[error("{0} has no session that Provost controls: send a message instead")]
     NoSession(String),
-    #[error("the session of {member} does not take that: {why}")]
+    #[error("the session of {member} rejected it: {why}")]
     NotTaken { member: String, why: String },
 }
 
 impl Rejected {
-    /// Gives the name by which programs know it.
+    /// Returns the machine-readable code.
     pub fn code(&self) -> &'static str {
         match self {
             Rejected::Nothing => "nothing_new",

@@ -1,4 +1,5 @@
-//! Commands that members and people are told, word for word. Each works as it stands, whatever is in a name.
+//! Commands shown verbatim to members and users. Each one works as printed, whatever a name
+//! contains.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,15 +10,15 @@ use crate::text::shell_word;
 /// How long one call for the next message waits, in seconds.
 pub const WAIT_SECONDS: u32 = 60;
 
-/// How Provost is called by whoever is told a command.
+/// How the reader of a command invokes Provost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     pub program: String,
-    /// Where its home is, for whoever has no environment that says so.
+    /// The state directory, for callers whose environment does not set it.
     pub home: Option<String>,
 }
 
-/// For whoever has the program on its path, and its home in its environment or at its usual place.
+/// For callers with Provost on the path and its home in the environment or at the default location.
 impl Default for Caller {
     fn default() -> Self {
         Caller { program: "provost".to_owned(), home: None }
@@ -25,7 +26,7 @@ impl Default for Caller {
 }
 
 impl Caller {
-    /// Gives a command that is written for who has Provost on its path, with Provost named as this does.
+    /// Rewrites a command that starts with `provost` to this caller's program and home.
     pub fn says(&self, command: &str) -> String {
         let Caller { program, home } = self.clone();
         let line = CommandLine { program, home, arguments: Vec::new() };
@@ -34,7 +35,7 @@ impl Caller {
     }
 }
 
-/// A command with all its words.
+/// A command with all its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
     pub home: Option<String>,
@@ -42,7 +43,7 @@ pub struct CommandLine {
     pub arguments: Vec<String>,
 }
 
-/// Writes it for a shell.
+/// Formats the command for a shell.
 impl fmt::Display for CommandLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(home) = &self.home {
@@ -53,33 +54,33 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// The commands about one task, for one of its members or for the operator.
+/// The commands about one team, for one of its members or for the operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Commands<'a> {
     pub caller: &'a Caller,
     pub task: &'a Task,
-    /// Who acts; the operator if nobody is named.
+    /// The acting member; the operator if none is named.
     pub by: Option<&'a str>,
 }
 
 impl Commands<'_> {
-    /// Gives the command by which a member gets its next message.
+    /// Returns the command that fetches a member's next message.
     pub fn receive(&self) -> CommandLine {
         let seconds = WAIT_SECONDS.to_string();
         self.about_task(&["inbox", "next"], &["--wait", "--timeout", &seconds, "--json"])
     }
 
-    /// Gives the command by which a member says that it begins with a message.
+    /// Returns the command that accepts a message.
     pub fn accept(&self, no: u32, lease: u32) -> CommandLine {
         self.of_message("accept", no, lease)
     }
 
-    /// Gives the command by which a member says that a message is handled.
+    /// Returns the command that acknowledges a message.
     pub fn acknowledge(&self, no: u32, lease: u32) -> CommandLine {
         self.of_message("ack", no, lease)
     }
 
-    /// Gives the command that shows how the task stands, with what is suggested next.
+    /// Returns the command that shows the team and suggests a next step.
     pub fn cycle(&self) -> CommandLine {
         self.line(&["cycle", &self.task.id.to_string()], &[])
     }
@@ -96,34 +97,34 @@ impl Commands<'_> {
         self.about_task(&["criteria", "ls"], &[])
     }
 
-    /// Gives the command by which a manager says that it read what it works by.
+    /// Returns the command that acknowledges the contract.
     pub fn acknowledge_contract(&self) -> CommandLine {
         let revision = self.task.config.revision.to_string();
         self.about_task(&["manager", "ack"], &["--revision", &revision])
     }
 
-    /// Gives the command that has everything audited, and ends the task if it all holds.
+    /// Returns the command that audits the team and finishes it if everything holds.
     pub fn finish(&self) -> CommandLine {
         let task = self.task.id.to_string();
         self.line(&["finish", &task], &["--because", "every criterion holds"])
     }
 
-    /// Gives the form of the command that chooses between two proposals.
+    /// Returns the form of the command that chooses between two proposals.
     pub(super) fn choose(&self, choice: Choice) -> String {
         self.form(&["task", "choose", choice.word()], "--because TEXT")
     }
 
-    /// Gives the command that prints what a member has to be told.
+    /// Returns the command that prints a member's handoff.
     pub fn handoff(&self, member: &str) -> CommandLine {
         let task = self.task.id.to_string();
         let mut line = self.line(&["handoff", &task], &[]);
-        // A name that begins with a dash is no option.
+        // A name that begins with a dash must not be parsed as an option.
         line.arguments.extend(member.starts_with('-').then(|| "--".to_owned()));
         line.arguments.push(member.to_owned());
         line
     }
 
-    /// Gives the form of a command: what stands in capitals is for who types it.
+    /// Returns the form of a command. Words in capitals are placeholders for the caller to fill in.
     pub fn form(&self, verbs: &[&str], rest: &str) -> String {
         let line = self.about_task(verbs, &[]);
         if rest.is_empty() { line.to_string() } else { format!("{line} {rest}") }
@@ -140,7 +141,7 @@ impl Commands<'_> {
         self.line(&verbs, rest)
     }
 
-    /// Puts who acts between what is done and its options.
+    /// Puts the acting member between the verbs and their options.
     fn line(&self, verbs: &[&str], rest: &[&str]) -> CommandLine {
         let mut arguments: Vec<String> = verbs.iter().map(|verb| (*verb).to_owned()).collect();
         arguments.extend(self.by.into_iter().flat_map(|name| option("--as", name)));
@@ -150,10 +151,11 @@ impl Commands<'_> {
     }
 }
 
-/// Gives an option with its value, in one word if the value could pass for an option itself.
+/// Returns an option with its value, as one argument if the value itself looks like an option.
 pub(super) fn option(name: &str, value: &str) -> Vec<String> {
-    match value.starts_with('-') {
-        true => vec![format!("{name}={value}")],
-        false => vec![name.to_owned(), value.to_owned()],
+    if value.starts_with('-') {
+        vec![format!("{name}={value}")]
+    } else {
+        vec![name.to_owned(), value.to_owned()]
     }
 }

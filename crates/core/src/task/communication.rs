@@ -1,4 +1,4 @@
-//! How sessions and members get what is sent to them, as programs are told.
+//! How sessions and members receive messages, as reported to programs.
 
 use super::{
     command_line::{Caller, Commands},
@@ -8,26 +8,27 @@ use super::{
 };
 use crate::session::{Line, Receive, Session};
 
-/// How somebody gets what is sent to it.
+/// How a session or member receives messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communication {
-    /// The line on which it is spoken to; none if Provost has none to it.
+    /// The channel to the agent; none if Provost has no channel.
     pub line: Option<Line>,
     pub receive: Receive,
-    /// The command by which it gets its next message; none if that is brought to it, or nothing is.
+    /// The command that fetches the next message; none if messages are pushed, or cannot be
+    /// delivered.
     pub receive_command: Option<String>,
-    /// The way by which it acts on its task, if it is shown as a member.
+    /// How the member acts on its team, if this describes a member.
     pub via: Option<Via>,
 }
 
 impl Communication {
-    /// Gives how a session is reached that is looked at for itself.
+    /// Describes how a session outside of any team is reached.
     pub fn of_session(session: &Session) -> Communication {
         let (line, receive) = (Some(session.spec.line()), session.receives());
         Communication { line, receive, receive_command: None, via: None }
     }
 
-    /// Gives how a member is reached by its task.
+    /// Describes how a team reaches a member.
     pub fn of_member(task: &Task, member: &Member, caller: &Caller) -> Communication {
         let receive = member.receives();
         let commands = Commands { caller, task, by: Some(&member.name) };
@@ -39,7 +40,7 @@ impl Communication {
         }
     }
 
-    /// Gives what it is spoken to by, in a word.
+    /// Returns the channel's kind.
     pub fn kind(&self) -> &'static str {
         match (self.line, self.receive) {
             (Some(line), _) => line.word(),
@@ -52,15 +53,15 @@ impl Communication {
         self.receive.is_pushed()
     }
 
-    /// Says whether somebody else has to wake it.
+    /// Whether the agent has to be woken by something other than Provost.
     pub fn needs_wake(&self) -> bool {
         self.receive == Receive::Asks
     }
 
-    /// Says what is to be known besides.
+    /// Returns an additional note.
     pub fn note(&self) -> Option<&'static str> {
         (self.via == Some(Via::Late)).then_some(
-            "it has no tools of a member: its agent takes tools at the beginning of a conversation, and this one \
+            "it has no member tools: agents receive tools when a conversation begins, and this one \
              began before it was bound",
         )
     }

@@ -1,4 +1,4 @@
-//! Commands that members wrote: Provost runs them only with the operator's consent.
+//! Commands written by members: Provost runs them only with the operator's consent.
 
 use super::{
     command::Rejected,
@@ -11,7 +11,7 @@ use super::{
 use crate::policy::Ruling;
 
 impl Task {
-    /// Refuses a command of a member that the approval rules deny.
+    /// Refuses a member's command that the approval rules deny.
     pub(super) fn may_write(&self, actor: &Actor, command: &str) -> Result<(), Rejected> {
         match (actor, self.ruling(command)) {
             (Actor::Member(_), Ruling::Deny(rule)) => {
@@ -21,7 +21,8 @@ impl Task {
         }
     }
 
-    /// Refuses to run a command that the operator neither wrote nor agreed to. Comparing pictures runs none.
+    /// Refuses to run a command that the operator neither wrote nor approved. Comparing pictures
+    /// runs none.
     pub(super) fn may_check(&self, check: &Check) -> Result<(), Rejected> {
         if check.pictures.is_some() || self.has_consent(&check.command) {
             return Ok(());
@@ -40,7 +41,7 @@ impl Task {
         self.spec.consent.rules.rule_own_command(command)
     }
 
-    /// Returns the commands that wait for the operator's consent, each once.
+    /// Returns the commands that wait for the operator's consent, without duplicates.
     pub fn awaited_commands(&self) -> Vec<&str> {
         if self.phase.is_over() {
             return Vec::new();
@@ -59,7 +60,7 @@ impl Task {
         waiting
     }
 
-    /// Agrees to commands that wait for it.
+    /// Approves commands that wait for consent.
     pub(super) fn approve_commands(&self, actor: &Actor, commands: &[String]) -> Decision {
         if *actor != Actor::Operator {
             return Err(Rejected::OperatorConsents);

@@ -1,4 +1,4 @@
-//! Criteria: what must hold before a task is done, and the receipts that say that it does.
+//! Criteria that must hold before a team's goal is done, and the receipts that satisfy them.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use crate::{
     verdict::{CheckEnd, Receipt},
 };
 
-/// How many criteria a task may have.
+/// Maximum number of criteria of a team.
 pub const MAX_CRITERIA: usize = 200;
 
-/// How many letters and digits a text has at least that says anything: evidence, a criterion, a reason of a manager.
+/// Minimum number of letters and digits in evidence, in a criterion and in a manager's reason.
 pub const MIN_EVIDENCE: usize = 12;
 
-/// How many of them differ at least: one letter over and over says nothing either.
+/// Minimum number of different letters among them, so that one repeated letter is rejected.
 const MIN_DIFFERENT: usize = 4;
 
-/// Who brought a criterion up.
+/// The origin of a criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -45,7 +45,7 @@ impl Source {
         }
     }
 
-    /// Gives the source that a member of this role is; who has none is the user.
+    /// Returns the source for a role. An actor without a role is the user.
     pub fn of(role: Option<Role>) -> Source {
         match role {
             None => Source::User,
@@ -56,15 +56,15 @@ impl Source {
     }
 }
 
-/// What kind of receipt satisfies a criterion.
+/// The kind of evidence that satisfies a criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needs {
-    /// A command that Provost runs on the tree that is to be finished.
+    /// A command that Provost runs on the final tree.
     Verified { check: String },
     /// Two pictures that Provost compares.
     Pictures(Box<Pictures>),
-    /// Somebody's word, shown as such.
+    /// An assertion, shown as such.
     Asserted,
 }
 
@@ -94,22 +94,20 @@ impl Evidence {
     }
 }
 
-/// Why evidence satisfies nothing.
+/// Why evidence is insufficient.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Insufficient {
-    #[error(
-        "it needs a receipt of `{0}`, which Provost runs itself; somebody's word is not enough"
-    )]
+    #[error("it needs a receipt of `{0}`, which Provost runs itself; an assertion is not enough")]
     NeedsCheck(String),
-    #[error("the check ended otherwise than well")]
+    #[error("the check failed")]
     CheckFailed,
-    #[error("the receipt is of another command")]
+    #[error("the receipt is for another command")]
     OtherCheck,
-    #[error("{0}; tell what was done and what came of it")]
+    #[error("{0}; describe what was done and the result")]
     SaysNothing(#[from] SaysNothing),
 }
 
-/// A text that is too short to say anything, as far as it is told.
+/// The start of a text that is too short to be meaningful.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{0}\" says too little: at least {MIN_EVIDENCE} letters or digits are needed, and not the same few"
@@ -125,7 +123,7 @@ impl Needs {
         }
     }
 
-    /// Gives what Provost itself does to see whether it holds; none if somebody's word is enough.
+    /// Returns the check that Provost runs; none if an assertion is enough.
     pub fn check(&self) -> Option<Check> {
         match self {
             Needs::Verified { check } => Some(Check { command: check.clone(), pictures: None }),
@@ -134,7 +132,7 @@ impl Needs {
         }
     }
 
-    /// Says whether evidence is what is needed.
+    /// Checks that the evidence is of the required kind.
     pub fn met_by(&self, evidence: &Evidence) -> Result<(), Insufficient> {
         match (self.check(), evidence) {
             (Some(check), Evidence::Asserted { .. }) => {
@@ -155,12 +153,12 @@ impl Needs {
     }
 }
 
-/// What Provost does to see whether something holds.
+/// A check that Provost runs itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// A command that it runs, or what stands for one in a receipt.
+    /// The command to run, or its replacement text in the receipt of a comparison.
     pub command: String,
-    /// The pictures that it compares instead.
+    /// The pictures to compare instead.
     pub pictures: Option<Box<Pictures>>,
 }
 
@@ -170,17 +168,18 @@ impl Check {
     }
 }
 
-/// An empty text, or one of a letter, says nothing.
+/// Rejects texts with too few letters to be meaningful.
 pub(super) fn says_something(text: &str) -> Result<(), SaysNothing> {
     let letters = || text.chars().filter(|letter| letter.is_alphanumeric());
     let different: BTreeSet<char> = letters().collect();
-    match letters().take(MIN_EVIDENCE).count() == MIN_EVIDENCE && different.len() >= MIN_DIFFERENT {
-        true => Ok(()),
-        false => Err(SaysNothing(text.chars().take(40).collect())),
+    if letters().take(MIN_EVIDENCE).count() == MIN_EVIDENCE && different.len() >= MIN_DIFFERENT {
+        Ok(())
+    } else {
+        Err(SaysNothing(text.chars().take(40).collect()))
     }
 }
 
-/// How a criterion stands.
+/// The state of a criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CriterionState {
@@ -191,7 +190,7 @@ pub enum CriterionState {
     Rejected { because: String },
 }
 
-/// What is made of a criterion.
+/// A decision about a criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
@@ -205,7 +204,7 @@ pub enum Judgement {
     Reject {
         because: String,
     },
-    /// What was satisfied, deferred or rejected is to hold after all.
+    /// A satisfied, deferred or rejected criterion is required again.
     Reopen {
         because: String,
     },
@@ -222,7 +221,7 @@ impl CriterionState {
         }
     }
 
-    /// Gives the state that a judgement leads to, where it leads anywhere.
+    /// Returns the state after a judgement, if the transition is legal.
     pub fn after(&self, judgement: &Judgement) -> Option<CriterionState> {
         use CriterionState::{Accepted, Deferred, Proposed, Rejected, Satisfied};
         match (self, judgement) {
@@ -252,7 +251,7 @@ impl CriterionState {
 }
 
 impl Judgement {
-    /// Gives the reason, where one is given.
+    /// Returns the reason, if the judgement has one.
     pub(super) fn because(&self) -> Option<&str> {
         match self {
             Judgement::Defer { because }
@@ -262,7 +261,7 @@ impl Judgement {
         }
     }
 
-    /// Nobody signs for another: what somebody asserts is said by whoever brings it.
+    /// Signs an assertion with the actor who makes it, so that no one can sign for another.
     pub(super) fn signed(self, actor: &Actor) -> Judgement {
         match self {
             Judgement::Satisfy { evidence } => {
@@ -286,10 +285,10 @@ impl Judgement {
     }
 }
 
-/// Something that must hold.
+/// A criterion that must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Criterion {
-    /// Counts the criteria of the task.
+    /// Sequence number within the team.
     pub no: u32,
     pub text: String,
     pub source: Source,
@@ -297,14 +296,14 @@ pub struct Criterion {
     pub needs: Needs,
     pub state: CriterionState,
     pub since: Moment,
-    /// Who manages, and laid aside what the user asked for.
+    /// The manager who deferred or rejected a criterion that the user asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_by: Option<String>,
 }
 
 impl Criterion {
-    /// Says whether it keeps the task from being finished. What is only proposed does too: somebody has to say
-    /// whether it must hold.
+    /// Whether the criterion blocks the finish. A proposed one does too, until it is accepted or
+    /// rejected.
     pub fn is_open(&self) -> bool {
         match self.state {
             CriterionState::Proposed | CriterionState::Accepted => true,
@@ -314,7 +313,7 @@ impl Criterion {
         }
     }
 
-    /// Gives the tree that its receipt is about, if a check satisfied it.
+    /// Returns the tree of its receipt, if a check satisfied it.
     pub fn proved_tree(&self) -> Option<&TreeId> {
         match &self.state {
             CriterionState::Satisfied { evidence: Evidence::Verified(receipt) } => {

@@ -1,4 +1,5 @@
-//! What comes of a command. Pure: the same task, actor, command and surroundings always give the same events.
+//! Command handling. Pure: the same team, actor, command and context always produce the same
+//! events.
 
 use super::{
     advance::Around,
@@ -21,20 +22,22 @@ pub(super) fn one(event: impl Into<Event>) -> Decision {
 }
 
 impl Task {
-    /// Decides what comes of a command of an actor.
+    /// Decides on a command of an actor.
     pub fn decide(&self, actor: &Actor, command: &Command, around: &Around<'_>) -> Decision {
-        let action = command.action();
-        // Whoever answers a check of the connection proves that it is there, and does nothing else by it.
-        let action = action.filter(|_| !self.answers_probe(actor, command));
+        // The answer to a connection probe only proves that the member is reachable, so that it
+        // needs no permission.
+        let action = if self.answers_probe(actor, command) { None } else { command.action() };
         if let Some(action) = action {
             self.permit(actor, action, command)?;
         }
         let mut events = self.come_of(actor, command, around)?;
-        // One move is for one deed; a refusal of the loop is none.
+        // One move covers one action. A refused continuation uses none.
         let refused = matches!(events.first(), Some(Event::ContinuationRefused(_)));
-        let action = action.filter(|_| !refused && self.uses_move(actor, command));
-        if let Some(action) = action {
-            // An end of the task is the last that happens to it.
+        if let Some(action) = action
+            && !refused
+            && self.uses_move(actor, command)
+        {
+            // The end of the team stays its last event.
             let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
             events.insert(events.len() - usize::from(ends), MoveUsed { action }.into());
         }
@@ -42,14 +45,14 @@ impl Task {
     }
 
     fn uses_move(&self, actor: &Actor, command: &Command) -> bool {
-        // What is asked of a task that is over changes nothing of it.
+        // A command to a team that is over changes nothing.
         !self.phase.is_over()
             && self.role_of(actor) == Some(Role::Manager)
             && self.needs_move(command)
             && self.move_for(command).is_some()
     }
 
-    /// Says whether an actor may do this. Asked for every command, whoever brings it by whatever way.
+    /// Checks that an actor may perform this action. Applied to every command, on every channel.
     fn permit(&self, actor: &Actor, action: Action, command: &Command) -> Result<(), Rejected> {
         let role = match actor {
             Actor::Operator | Actor::Provost => return Ok(()),
@@ -77,7 +80,7 @@ impl Task {
         if !self.is_granted(action) {
             return Err(Rejected::NotGranted(action));
         }
-        // Whoever may not act yet may still read, and acknowledge what was read.
+        // A manager who may not act yet may still receive messages and acknowledge the contract.
         if action == Action::Receive || *actor == Actor::Policy {
             return Ok(());
         }
@@ -90,11 +93,12 @@ impl Task {
             }
             Mode::Guided | Mode::Strict => {}
         }
-        // To call the whole off after it is over does nothing, and needs no move.
+        // Finishing a team that is already over does nothing and needs no move.
         let idempotent = matches!(command, Command::Finish { .. }) && self.phase.is_over();
-        match self.needs_move(command) && self.move_for(command).is_none() && !idempotent {
-            true => Err(Rejected::NoMove(command.moves())),
-            false => Ok(()),
+        if self.needs_move(command) && self.move_for(command).is_none() && !idempotent {
+            Err(Rejected::NoMove(command.moves()))
+        } else {
+            Ok(())
         }
     }
 
@@ -104,22 +108,25 @@ impl Task {
         }
         match command {
             Command::Bind { name, role, session, labels } => {
-                self.bind((name, *role), *session, labels, around)
+                self.bind(name, *role, *session, labels, around)
             }
             Command::Retire { name, because, to, dead_letter } => {
-                self.retire(name, because, (to.as_deref(), *dead_letter))
+                self.retire(name, because, to.as_deref(), *dead_letter)
             }
             Command::Rotate { from, to, session, handover } => {
-                self.rotate(actor, (from, to), (*session, handover), around)
+                self.rotate(actor, from, to, *session, handover, around)
             }
             Command::Label { name, labels } => self.label(name, labels),
             Command::Rename { name } if name.trim().is_empty() => {
                 Err(Rejected::BadName(name.clone()))
             }
-            Command::Rename { name } => match *name == self.spec.name {
-                true => Err(Rejected::Nothing),
-                false => one(TaskRenamed { name: name.clone() }),
-            },
+            Command::Rename { name } => {
+                if *name == self.spec.name {
+                    Err(Rejected::Nothing)
+                } else {
+                    one(TaskRenamed { name: name.clone() })
+                }
+            }
             Command::AcknowledgeContract { revision } => {
                 self.acknowledge_contract(actor, *revision)
             }
@@ -132,9 +139,10 @@ impl Task {
             Command::Release { no, lease, reason } => {
                 let (message, _) = self.held(actor, *no, *lease)?;
                 let (no, reason) = (*no, reason.clone());
-                match message.is_worn() {
-                    true => one(MessageDead { no, reason, by: None }),
-                    false => one(MessageReturned { no, reason }),
+                if message.is_worn() {
+                    one(MessageDead { no, reason, by: None })
+                } else {
+                    one(MessageReturned { no, reason })
                 }
             }
             Command::CancelMessage { .. } | Command::Requeue { .. } | Command::Bury { .. } => {
@@ -160,10 +168,10 @@ impl Task {
             Command::StopLoop { because } => self.stop_loop(actor, because),
             Command::Interrupt { member, key, text } => {
                 let what = Order::Interrupt { text: text.clone() };
-                self.tell_member(actor, member, (what, key), around)
+                self.tell_member(actor, member, what, key, around)
             }
             Command::Compact { member, key } => {
-                self.tell_member(actor, member, (Order::Compact, key), around)
+                self.tell_member(actor, member, Order::Compact, key, around)
             }
             Command::Configure { config, expected } => self.configure(config, *expected),
             Command::RecordMove { kind, because } => self.record_move(actor, *kind, because),
@@ -171,14 +179,20 @@ impl Task {
             Command::ProposeNext { text } => self.propose_next(actor, text, around),
             Command::ChooseNext { choice, because } => self.choose_next(actor, *choice, because),
             Command::AttackWork { attack } => self.attack(actor, attack),
-            Command::Pause { because } => match self.is_paused() {
-                true => Err(Rejected::Nothing),
-                false => one(PhaseChanged { phase: Phase::Paused { because: because.clone() } }),
-            },
-            Command::GoOn => match self.is_paused() {
-                true => one(PhaseChanged { phase: self.phase_of_members() }),
-                false => Err(Rejected::NotPaused),
-            },
+            Command::Pause { because } => {
+                if self.is_paused() {
+                    Err(Rejected::Nothing)
+                } else {
+                    one(PhaseChanged { phase: Phase::Paused { because: because.clone() } })
+                }
+            }
+            Command::GoOn => {
+                if self.is_paused() {
+                    one(PhaseChanged { phase: self.phase_of_members() })
+                } else {
+                    Err(Rejected::NotPaused)
+                }
+            }
             Command::Finish { because, allow } => self.finish(actor, because, allow, around),
             Command::Fail { because } => self.end(Phase::Failed { because: because.clone() }),
             Command::Cancel { because } => self.end(Phase::Cancelled { because: because.clone() }),
@@ -186,7 +200,7 @@ impl Task {
         }
     }
 
-    /// A task that is over takes nothing more. To finish what is done is to be told that it is.
+    /// A team that is over accepts no further commands. Repeating the finish reports success.
     fn after_the_end(&self, command: &Command) -> Decision {
         match (command, &self.phase) {
             (Command::Finish { .. }, Phase::Done { .. }) => Ok(Vec::new()),
@@ -202,7 +216,8 @@ impl Task {
 
     fn bind(
         &self,
-        (name, role): (&str, Role),
+        name: &str,
+        role: Role,
         session: Option<SessionId>,
         labels: &Labels,
         around: &Around<'_>,
@@ -227,19 +242,15 @@ impl Task {
         }
         let bound = self.members.iter().filter(|member| member.is_bound());
         let mut sessions = bound.filter_map(|member| member.session);
-        match session.is_some_and(|session| sessions.any(|taken| taken == session)) {
-            true => Err(Rejected::SessionTaken),
-            false => Ok(()),
+        if session.is_some_and(|session| sessions.any(|taken| taken == session)) {
+            Err(Rejected::SessionTaken)
+        } else {
+            Ok(())
         }
     }
 
-    /// Lets a member leave. What waits for it is not lost by that, unless somebody says so.
-    fn retire(
-        &self,
-        name: &str,
-        because: &str,
-        (to, dead_letter): (Option<&str>, bool),
-    ) -> Decision {
+    /// Retires a member. Its open messages must be handed over or dead-lettered explicitly.
+    fn retire(&self, name: &str, because: &str, to: Option<&str>, dead_letter: bool) -> Decision {
         let member = self.known(name)?;
         let open = self.messages.iter().filter(|message| message.is_open_for(name));
         let open: Vec<_> = open.filter(|message| !hands_over(message)).collect();
@@ -253,7 +264,8 @@ impl Task {
                 Some(to.name.clone())
             }
             None => {
-                // Provost's own news and probes keep nobody: what news say reaches the other managers.
+                // Provost's own news and probes do not block the retirement. The other managers
+                // receive the news.
                 let kept = |kind: Kind| !matches!(kind, Kind::News | Kind::Probe);
                 let count = open.iter().filter(|message| kept(message.kind)).count();
                 if count > 0 && !dead_letter {
@@ -265,12 +277,15 @@ impl Task {
         one(MemberLeft { name: member.name.clone(), because: because.to_owned(), to })
     }
 
-    /// Whoever comes is told first what it has to know; a session hears of it with its part.
+    /// Replaces a member. The successor first receives the handover; a session gets it with its
+    /// onboarding.
     fn rotate(
         &self,
         actor: &Actor,
-        (from, to): (&str, &str),
-        (session, handover): (Option<SessionId>, &str),
+        from: &str,
+        to: &str,
+        session: Option<SessionId>,
+        handover: &str,
         around: &Around<'_>,
     ) -> Decision {
         let role = self.known(from)?.role;
@@ -294,9 +309,10 @@ impl Task {
     }
 
     fn label(&self, name: &str, labels: &Labels) -> Decision {
-        match self.known(name)?.labels == *labels {
-            true => Err(Rejected::Nothing),
-            false => one(MemberLabelled { name: name.to_owned(), labels: labels.clone() }),
+        if self.known(name)?.labels == *labels {
+            Err(Rejected::Nothing)
+        } else {
+            one(MemberLabelled { name: name.to_owned(), labels: labels.clone() })
         }
     }
 
@@ -306,9 +322,10 @@ impl Task {
         if revision != now {
             return Err(Rejected::Revision { now, given: revision });
         }
-        match member.acknowledged == Some(revision) {
-            true => Err(Rejected::Nothing),
-            false => one(ContractAcknowledged { name: member.name.clone(), revision }),
+        if member.acknowledged == Some(revision) {
+            Err(Rejected::Nothing)
+        } else {
+            one(ContractAcknowledged { name: member.name.clone(), revision })
         }
     }
 
@@ -331,14 +348,15 @@ impl Task {
         self.may_record(actor, step)?;
         says_something(evidence)?;
         let (evidence, by) = (evidence.to_owned(), actor.clone());
-        match self.epilogue.contains(&step) {
-            true => Err(Rejected::Nothing),
-            false => one(EpilogueDone { step, evidence, by }),
+        if self.epilogue.contains(&step) {
+            Err(Rejected::Nothing)
+        } else {
+            one(EpilogueDone { step, evidence, by })
         }
     }
 
-    /// Says whether an actor may say that a step of the epilogue is done. A review is separate if nobody looked who did
-    /// or led the work, as far as there is somebody else.
+    /// Checks that an actor may record an epilogue step. A review is separate if the reviewer
+    /// neither did nor led the work, provided that another member could do it.
     fn may_record(&self, actor: &Actor, step: Epilogue) -> Result<(), Rejected> {
         let what = step.word();
         let reviewed = self.bound(Role::Reviewer).next().is_some();
@@ -354,8 +372,8 @@ impl Task {
         }
     }
 
-    /// Says whether an actor may say that the work was attacked: nobody who did it, as long as there is somebody else
-    /// whose part that is.
+    /// Checks that an actor may record a challenge of the work. A worker may not, as long as a
+    /// reviewer is bound.
     pub(super) fn may_attack(&self, actor: &Actor) -> Result<(), Rejected> {
         let reviewed = self.bound(Role::Reviewer).next().is_some();
         match self.role_of(actor) {
@@ -367,7 +385,7 @@ impl Task {
     }
 
     fn attack(&self, actor: &Actor, attack: &Attack) -> Decision {
-        // That the whole was attacked is never the word of who did it.
+        // The worker never attests that the work as a whole was challenged.
         if self.role_of(actor) == Some(Role::Worker) {
             let whose = "a reviewer, a manager or the operator";
             return Err(Rejected::NotToRecord { what: "attack", whose });
@@ -377,14 +395,15 @@ impl Task {
     }
 
     fn phase_of_members(&self) -> Phase {
-        match self.members.iter().any(|member| member.role == Role::Worker) {
-            true => Phase::Active,
-            false => Phase::Open,
+        if self.members.iter().any(|member| member.role == Role::Worker) {
+            Phase::Active
+        } else {
+            Phase::Open
         }
     }
 }
 
-/// Gives what a session gives a member, as far as it can be looked at.
+/// Returns the means that a session gives a member, as far as it can be read.
 fn means(session: Option<SessionId>, around: &Around<'_>) -> Option<Means> {
     session.and_then(|id| (around.look)(id)).map(Means::of)
 }

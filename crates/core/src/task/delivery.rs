@@ -1,4 +1,4 @@
-//! What comes of commands about messages: each is handled once, by whoever holds it, and never lost.
+//! Message commands. Each message is handled once, by the holder of its lease, and never lost.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Task {
             return Err(Rejected::TooLong(post.text.len()));
         }
         let trust = Trust::between(from, self.role_at(&post.to));
-        // What is only said to be instructed instructs nobody.
+        // An instruction from an untrusted sender is stored as a report.
         let kind = match (post.kind, trust) {
             (Kind::Instruction, Trust::Claims) => Kind::Report,
             (kind, _) => kind,
@@ -68,8 +68,9 @@ impl Task {
         })
     }
 
-    /// Says whether a command is the answer to a check of the connection that is open: to the operator, with the very
-    /// text that only this member was sent, once. Nothing else can be said by it, so it needs no permission.
+    /// Whether a command answers an open connection probe: once, to the operator, with the exact
+    /// text that only this member was sent. It can carry nothing else, so that it needs no
+    /// permission.
     pub(super) fn answers_probe(&self, actor: &Actor, command: &Command) -> bool {
         let (Command::Post(post), Actor::Member(name)) = (command, actor) else { return false };
         if post.to != Address::Operator || self.member(name).is_none() {
@@ -90,32 +91,31 @@ impl Task {
         self.messages.iter().any(|probe| asks(probe)) && !self.messages.iter().any(|m| answers(m))
     }
 
-    /// Gives the message that somebody stored under a key, if it is remembered. A key is its sender's own: what one calls a message, another
-    /// may call one too.
+    /// Returns the message that an actor stored under a key, if it is still remembered. Keys are
+    /// scoped to their sender: two senders may use the same key.
     pub fn sent(&self, by: &Actor, key: &str) -> Option<&Message> {
         self.messages.sent(by, key)
     }
 
     pub(super) fn has_room(&self, to: &Address) -> Result<(), Rejected> {
-        // Most tasks have so few that nobody needs to be counted.
+        // Most teams have too few messages for the limit to matter.
         if self.messages.len() < MAX_WAITING {
             return Ok(());
         }
         let waits = |message: &&Arc<Message>| message.to == *to && !message.standing.is_over();
         let waiting = self.messages.iter().filter(waits).count();
-        match waiting < MAX_WAITING {
-            true => Ok(()),
-            false => Err(Rejected::Full(waiting, to.name().to_owned())),
+        if waiting < MAX_WAITING {
+            Ok(())
+        } else {
+            Err(Rejected::Full(waiting, to.name().to_owned()))
         }
     }
 
-    /// Gives the message that comes next for an address.
+    /// Returns the next message for an address.
     fn next_for(&self, to: &Address, now: Moment) -> Option<&Message> {
         let mine = self.messages.iter().filter(|message| message.to == *to && message.waits(now));
-        mine.map(Arc::as_ref).reduce(|known, next| match next.comes_before(known) {
-            true => next,
-            false => known,
-        })
+        mine.map(Arc::as_ref)
+            .reduce(|known, next| if next.comes_before(known) { next } else { known })
     }
 
     pub(super) fn address_of(&self, actor: &Actor, consumer: &str) -> Result<Address, Rejected> {
@@ -133,7 +133,7 @@ impl Task {
 
     pub(super) fn next(&self, actor: &Actor, consumer: &str, around: &Around<'_>) -> Decision {
         let to = self.address_of(actor, consumer)?;
-        // Nothing is delivered while the task is paused.
+        // Nothing is delivered while the team is paused.
         if self.is_paused() {
             return Err(Rejected::Nothing);
         }
@@ -150,10 +150,12 @@ impl Task {
         one(MessageOffered { no: message.no, lease })
     }
 
-    /// Says why a message may not be delivered: its gate is looked at once more, on every way.
+    /// Returns why a message may not be delivered. Its gate is checked again on every channel.
     pub(super) fn bars(&self, message: &Message, around: &Around<'_>) -> Option<Blocked> {
-        let gated = !message.begun && !bug!(GateForgotten);
-        let iteration = message.iteration.filter(|_| gated)?;
+        if message.begun || bug!(GateForgotten) {
+            return None;
+        }
+        let iteration = message.iteration?;
         match &self.looped {
             None => Some(Blocked::Ended),
             Some(looped) if message.no <= looped.begun_after => Some(Blocked::OtherLoop),
@@ -165,7 +167,7 @@ impl Task {
         let reason = format!("{}: {why}", why.code());
         let iteration = message.iteration.unwrap_or_default();
         let by = message.from.clone();
-        let end = why.end().filter(|_| self.running_loop().is_some());
+        let end = if self.running_loop().is_some() { why.end() } else { None };
         let end = end.map(|end| LoopEnded { end, by: Actor::Provost }.into());
         let refused = [
             ContinuationRefused { iteration, why, by }.into(),
@@ -190,9 +192,10 @@ impl Task {
             return Err(Rejected::NoLease { no, lease });
         }
         let own = held.no == lease || bug!(StaleLeaseTaken);
-        match own && held.way == Way::Pull {
-            true => Ok((message, held.clone())),
-            false => Err(Rejected::StaleLease(no)),
+        if own && held.way == Way::Pull {
+            Ok((message, held.clone()))
+        } else {
+            Err(Rejected::StaleLease(no))
         }
     }
 
@@ -215,12 +218,13 @@ impl Task {
         Ok(self.accepted(message, Lease { until_ms, ..held }, polls))
     }
 
-    /// The consumer has a message. If it continues the loop, its iteration begins now, in the same commit.
+    /// Records that the consumer has a message. If it continues the loop, its iteration begins in
+    /// the same commit.
     pub(super) fn accepted(&self, message: &Message, lease: Lease, polls: u32) -> Vec<Event> {
         let consumer = lease.consumer.clone();
         let role = self.role_at(&message.to);
         let accepted = MessageAccepted { no: message.no, lease, kind: message.kind, role, polls };
-        let begins = message.iteration.filter(|_| !message.begun);
+        let begins = if message.begun { None } else { message.iteration };
         let advanced = begins.map(|to| {
             let look = self.running_loop().map(Loop::look).unwrap_or_default();
             LoopAdvanced { to, message: message.no, consumer, look }.into()
@@ -238,20 +242,23 @@ impl Task {
         if let Some(message) = self.message(no)
             && let Standing::Acknowledged { lease: handled, .. } = &message.standing
         {
-            return Err(match *handled == lease {
-                true => Rejected::Nothing,
-                false if lease > message.offers => Rejected::NoLease { no, lease },
-                false => Rejected::StaleLease(no),
+            return Err(if *handled == lease {
+                Rejected::Nothing
+            } else if lease > message.offers {
+                Rejected::NoLease { no, lease }
+            } else {
+                Rejected::StaleLease(no)
             });
         }
         let (message, held) = self.held(actor, no, lease)?;
-        match matches!(message.standing, Standing::Accepted(_)) {
-            true => one(MessageAcknowledged { no, by: held.consumer, note }),
-            false => Err(Rejected::MessageIs { no, standing: message.standing.word() }),
+        if matches!(message.standing, Standing::Accepted(_)) {
+            one(MessageAcknowledged { no, by: held.consumer, note })
+        } else {
+            Err(Rejected::MessageIs { no, standing: message.standing.word() })
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "come_of() is the exhaustive match")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "dispatch() is the exhaustive match")]
     pub(super) fn sort(&self, actor: &Actor, command: &Command) -> Decision {
         let find = |no: u32| self.message(no).ok_or(Rejected::NoMessage(no));
         let is = |message: &Message| Rejected::MessageIs {
@@ -259,7 +266,7 @@ impl Task {
             standing: message.standing.word(),
         };
         match command {
-            // What somebody has is not taken from it: it may be at work on it.
+            // A message under a lease is not taken away: its holder may be working on it.
             Command::CancelMessage { no, because } => match find(*no)? {
                 message if message.standing.lease().is_none() && !is_settled(message) => {
                     one(MessageCancelled { no: *no, because: because.clone() })
@@ -274,7 +281,7 @@ impl Task {
                 let to = to.as_ref().filter(|to| *to != message.to.name());
                 match (to, &message.to) {
                     (Some(to), _) => self.may_take(message, self.known(to)?)?,
-                    // For who has left it would wait for ever.
+                    // For a member who has left it would wait forever.
                     (None, Address::Member(name)) => drop(self.known(name)?),
                     (None, Address::Operator) => {}
                 }
@@ -287,11 +294,12 @@ impl Task {
                 }
                 message => Err(is(message)),
             },
-            _ => unreachable!("come_of() sends only these here"),
+            _ => unreachable!("dispatch() sends only these here"),
         }
     }
 
-    /// Whether a message can be given to another member: an iteration begins with a worker, and there is room.
+    /// Checks that a message can be given to another member: an iteration needs a worker, and the
+    /// inbox room.
     pub(super) fn may_take(&self, message: &Message, to: &Member) -> Result<(), Rejected> {
         if message.iteration.is_some() && to.role != Role::Worker {
             return Err(Rejected::NoWorker(to.name.clone()));
@@ -299,7 +307,8 @@ impl Task {
         self.has_room(&Address::Member(to.name.clone()))
     }
 
-    /// Returns how far a message is to be followed by another member than it was sent to. Nobody's word gains by it.
+    /// Returns the trust of a message when redirected to another member. Redirecting never raises
+    /// it.
     pub(super) fn trust_for(&self, message: &Message, to: &Address) -> Trust {
         let role = |name: &str| {
             let member = self.members.iter().find(|member| member.name == name);
@@ -317,7 +326,7 @@ impl Task {
     }
 }
 
-/// Whether a message was handled, or called off on purpose.
+/// Whether a message was handled or cancelled on purpose.
 fn is_settled(message: &Message) -> bool {
     matches!(message.standing, Standing::Acknowledged { .. } | Standing::Cancelled { .. })
 }

@@ -1,9 +1,11 @@
-//! Criteria that are drafted from what somebody wrote: items of its lists, and lines that say that they are criteria.
+//! Drafts criteria from a text: list items, and lines marked as criteria.
 //!
-//! What is drafted is proposed and nothing more. The rules are few, so that whoever writes can know what becomes of it:
-//! a line that begins with `-`, `*`, `+`, `•`, `1.`, `1)` or `(1)` and a blank is an item, and one that begins with
-//! `criterion:` is; indented lines behind it belong to it. What is quoted is somebody else's, and what stands between
-//! fences is no text.
+//! Drafted criteria are only proposed. The rules are few, so that authors can predict the result:
+//!
+//! - A line that begins with `-`, `*`, `+`, `•`, `1.`, `1)` or `(1)` and a blank is an item.
+//! - A line that begins with `criterion:` is an item.
+//! - Indented lines after an item belong to it.
+//! - Quoted and fenced text is skipped: a quotation has another author, and fences hold code.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,47 +20,47 @@ use super::{
 };
 use crate::text::{is_deceptive, named};
 
-/// How many criteria are drafted at once.
+/// Maximum number of criteria drafted at once.
 pub const MAX_DRAFTED: usize = 20;
 
-/// The most letters that a drafted criterion may have.
+/// Maximum number of letters of a drafted criterion.
 pub const MAX_DRAFTED_LETTERS: usize = 500;
 
-/// What criteria are drafted from.
+/// The text that criteria are drafted from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DraftFrom {
-    /// A message of the task, by its number.
+    /// A message of the team, by its number.
     Message(u32),
-    /// A text, and the member whose words it is.
+    /// A text, and the member who wrote it.
     Text { text: String, of: Option<String> },
 }
 
-/// What a text gives.
+/// The criteria drafted from a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     pub source: Source,
     pub rationale: String,
     pub drafted: Vec<String>,
-    /// The first of what is no criterion, with the reason.
+    /// The first items that were left out, with the reason.
     pub left_out: Vec<(String, LeftOut)>,
-    /// How many more were left out.
+    /// How many more items were left out.
     pub more: usize,
 }
 
-/// Why an item is no criterion.
+/// Why an item was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
     SaysNothing,
     TooLong,
-    /// It has characters that are not seen.
+    /// It contains invisible characters.
     Hidden,
-    /// The task has it already, or an item before it is the same.
+    /// The team has the criterion already, or an earlier item is the same.
     Known,
     TooMany,
-    /// It stands in a quotation: it is somebody else's.
+    /// It is quoted, so that another author wrote it.
     Quoted,
-    /// It stands between fences: it is no text.
+    /// It is fenced, so that it is code.
     Fenced,
 }
 
@@ -77,14 +79,14 @@ impl LeftOut {
 }
 
 impl Task {
-    /// Gives what criteria a text gives, if whoever asks may say so.
+    /// Drafts criteria from a text, if the actor may attribute it to its author.
     pub fn draft(&self, actor: &Actor, from: &DraftFrom) -> Result<Draft, Rejected> {
         let (text, source, rationale) = match from {
             DraftFrom::Message(no) => {
                 let message = self.message(*no).ok_or(Rejected::NoMessage(*no))?;
                 let news = message.kind == Kind::News && message.from == Actor::Provost;
                 let source = if news { Source::Worker } else { self.source_of(&message.from) };
-                // In news what an agent says is quoted, and the rest is Provost's.
+                // News quote the agent's text; the rest is Provost's own.
                 let text = if news { unquoted(&message.text) } else { message.text.clone() };
                 let whose = named(message.from.name());
                 (text, source, format!("drafted from message {no} of {whose}"))
@@ -105,7 +107,7 @@ impl Task {
         Ok(draft)
     }
 
-    /// Proposes what a text gives, all of it or nothing.
+    /// Proposes all drafted criteria, or none.
     pub(super) fn propose_draft(&self, actor: &Actor, from: &DraftFrom, dry_run: bool) -> Decision {
         let Draft { source, rationale, drafted, .. } = self.draft(actor, from)?;
         if dry_run {
@@ -119,7 +121,7 @@ impl Task {
         Ok(proposed.collect())
     }
 
-    /// Gives whose words a text is. Who does not manage says so of nobody else.
+    /// Returns the author of a text. Only a manager may attribute it to another member.
     fn whose(&self, actor: &Actor, of: Option<&str>) -> Result<Actor, Rejected> {
         let Some(of) = of else { return Ok(actor.clone()) };
         let member = self.known(of)?;
@@ -129,14 +131,14 @@ impl Task {
         }
     }
 
-    /// Gives what somebody is as the source of a criterion, also one who left.
+    /// Returns the criterion source for an actor, even if it has left.
     fn source_of(&self, actor: &Actor) -> Source {
         let left = || {
             let known = self.members.iter().rev().find(|member| member.name == actor.name());
             known.map(|member| member.role)
         };
         let member = matches!(actor, Actor::Member(_));
-        Source::of(self.role_of(actor).or_else(|| left().filter(|_| member)))
+        Source::of(self.role_of(actor).or_else(|| if member { left() } else { None }))
     }
 }
 
@@ -165,14 +167,15 @@ impl Draft {
     }
 
     fn leave_out(&mut self, item: String, why: LeftOut) {
-        match self.left_out.len() < MAX_DRAFTED {
-            true => self.left_out.push((item, why)),
-            false => self.more += 1,
+        if self.left_out.len() < MAX_DRAFTED {
+            self.left_out.push((item, why));
+        } else {
+            self.more += 1;
         }
     }
 }
 
-/// Says whether two texts have the same letters in the same order.
+/// Whether two texts have the same letters in the same order.
 fn is_same(one: &str, other: &str) -> bool {
     let letters = |text: &str| -> String {
         let plain = text.chars().filter(|letter| letter.is_alphanumeric());
@@ -181,13 +184,13 @@ fn is_same(one: &str, other: &str) -> bool {
     letters(one) == letters(other)
 }
 
-/// Gives the lines that are quoted, without what shows it.
+/// Returns the quoted lines without their quotation marks.
 fn unquoted(text: &str) -> String {
     let lines = text.lines().filter_map(|line| line.strip_prefix("> "));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Gives what would be items if it did not stand in a quotation or between fences.
+/// Returns the items that were skipped because they are quoted or fenced.
 fn aside(text: &str) -> Vec<(String, LeftOut)> {
     let (mut quoted, mut fenced, mut fence) = (String::new(), String::new(), None);
     for line in text.lines() {
@@ -207,7 +210,7 @@ fn aside(text: &str) -> Vec<(String, LeftOut)> {
     of(&quoted, LeftOut::Quoted).chain(of(&fenced, LeftOut::Fenced)).collect()
 }
 
-/// Gives the items of a text, in its order.
+/// Returns the items of a text, in order.
 pub fn items(text: &str) -> Vec<String> {
     let (mut items, mut open, mut fence): (Vec<String>, bool, Option<&str>) =
         (Vec::new(), false, None);
@@ -237,15 +240,14 @@ pub fn items(text: &str) -> Vec<String> {
     items
 }
 
-/// Gives what an item says, if the line is one; a heading that only announces criteria says nothing.
+/// Returns the text of an item, if the line is one. A heading that only announces criteria is
+/// skipped.
 fn item(line: &str) -> Option<&str> {
     let listed = bullet(line).or_else(|| number(line));
-    let text = listed.unwrap_or(line);
-    let text = ["[ ]", "[x]", "[X]"]
-        .into_iter()
-        .find_map(|mark| text.strip_prefix(mark).filter(|_| listed.is_some()))
-        .unwrap_or(text)
-        .trim();
+    let unboxed = listed.and_then(|text| {
+        ["[ ]", "[x]", "[X]"].into_iter().find_map(|mark| text.strip_prefix(mark))
+    });
+    let text = unboxed.or(listed).unwrap_or(line).trim();
     announced(text).or(listed.map(|_| text))
 }
 
@@ -254,12 +256,15 @@ fn bullet(line: &str) -> Option<&str> {
     rest.starts_with(char::is_whitespace).then(|| rest.trim())
 }
 
-/// Reads `1.`, `1)` and `(1)`, up to three digits: a year begins a sentence.
+/// Parses `1.`, `1)` and `(1)`, up to three digits: a year may begin a sentence.
 fn number(line: &str) -> Option<&str> {
     let inner = line.strip_prefix('(');
     let rest = inner.unwrap_or(line);
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let rest = rest.get(digits..).filter(|_| (1..=3).contains(&digits))?;
+    if !(1..=3).contains(&digits) {
+        return None;
+    }
+    let rest = rest.get(digits..)?;
     let rest = match inner {
         Some(_) => rest.strip_prefix(')')?,
         None => rest.strip_prefix(['.', ')'])?,
@@ -267,7 +272,7 @@ fn number(line: &str) -> Option<&str> {
     rest.starts_with(char::is_whitespace).then(|| rest.trim())
 }
 
-/// Gives what stands behind `criterion:`, also with a number or in bold letters.
+/// Returns the text after `criterion:`, which may have a number or be bold.
 fn announced(text: &str) -> Option<&str> {
     let (head, rest) = text.split_once(':')?;
     let head = head.trim_matches(['*', '_', ' ', '#']).to_ascii_lowercase();
@@ -276,7 +281,7 @@ fn announced(text: &str) -> Option<&str> {
     known.contains(&head).then(|| rest.trim_start_matches(['*', '_']).trim())
 }
 
-/// Takes blanks together, and away the marks of bold letters.
+/// Collapses blanks and removes the marks of bold letters.
 fn plain(text: &str) -> String {
     text.replace("**", "").split_whitespace().collect::<Vec<_>>().join(" ")
 }

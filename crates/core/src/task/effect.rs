@@ -1,9 +1,9 @@
-//! What a task owes to the outside world itself. Level-triggered, as a session's effects are.
+//! The pending effects of a team. Level-triggered, like those of a session.
 
 use super::state::{CheckOwed, Task};
 use crate::session::EffectKey;
 
-/// Something to be done to the outside world. Its result comes back as a command.
+/// An effect on the outside world. Its result comes back as a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     RunCheck(CheckOwed),
@@ -18,7 +18,7 @@ impl Effect {
 }
 
 impl Task {
-    /// Gives all that is owed now.
+    /// Returns all pending effects.
     pub fn effects(&self) -> Vec<Effect> {
         self.checks.iter().cloned().map(Effect::RunCheck).collect()
     }

@@ -1,4 +1,4 @@
-//! A task that belongs to another home: its record was copied, and its members work there.
+//! Closing a team that was imported from another home, where its members work.
 
 use super::{
     event::*,
@@ -7,8 +7,8 @@ use super::{
 use crate::session::ELSEWHERE;
 
 impl Task {
-    /// Gives the events after which nothing is owed or expected here any more. Nothing is said about the work: a task
-    /// that was open is cancelled in this record.
+    /// Returns the events that leave nothing pending here. They judge nothing about the work: an
+    /// open team is cancelled in this copy of the record.
     pub fn close_elsewhere(&self) -> Vec<Event> {
         let open = !self.phase.is_over();
         let cancelled = Phase::Cancelled { because: ELSEWHERE.to_owned() };

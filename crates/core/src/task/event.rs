@@ -1,4 +1,4 @@
-//! The events of a task's stream. Append-only, as those of a session.
+//! The events of a team's stream. Append-only, like those of a session.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,11 +31,11 @@ events! {
     MemberLeft = "task.member_left", 1 {
         name: String,
         because: String,
-        /// The member that is given its open messages; without one they are dead-lettered.
+        /// The member that receives its open messages. Without one they are dead-lettered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
     }
-    /// Another took a member's place, with what it has to know.
+    /// A member was replaced by a successor, with a handover text.
     MemberRotated = "task.member_rotated", 1 {
         from: String,
         to: String,
@@ -58,7 +58,7 @@ events! {
         text: String,
         priority: Priority,
         expires_ms: Option<u64>,
-        /// How long it is of use, as its sender said.
+        /// How long the message is useful, as set by its sender.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window_ms: Option<u64>,
         iteration: Option<u32>,
@@ -66,7 +66,8 @@ events! {
         steer: bool,
     }
     MessageOffered = "task.message_offered", 1 { no: u32, lease: Lease }
-    /// The consumer has it: who that is, how it came to it, and how often it had asked in vain.
+    /// A consumer accepted the message: its lease, its role, and the number of empty polls before
+    /// it.
     MessageAccepted = "task.message_accepted", 1 {
         no: u32,
         lease: Lease,
@@ -75,29 +76,30 @@ events! {
         polls: u32,
     }
     MessageAcknowledged = "task.message_acknowledged", 1 { no: u32, by: String, note: Option<String> }
-    /// Whoever had it lost it or gave it back: it waits again.
+    /// The holder lost or released the message, so that it waits again.
     MessageReturned = "task.message_returned", 1 { no: u32, reason: String }
     MessageExpired = "task.message_expired", 1 { no: u32 }
     MessageCancelled = "task.message_cancelled", 1 { no: u32, because: String }
     MessageDead = "task.message_dead", 1 {
         no: u32,
         reason: String,
-        /// Who dead-lettered it on purpose; none if Provost did by its rules.
+        /// The actor who dead-lettered it explicitly; none if Provost's rules did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Actor>,
     }
     MessageRequeued = "task.message_requeued", 1 {
         no: u32,
         because: String,
-        /// The member that it is for now, if another.
+        /// The new recipient, if it changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
     }
-    /// Senders and managers were told of messages that expired or were dead-lettered.
+    /// Senders and managers were notified of messages that expired or were dead-lettered.
     UndeliveredTold = "task.undelivered_told", 1 { messages: Vec<u32>, told: Vec<u32> }
-    /// More was seen of the same member before anybody was given its news: the message tells it all.
+    /// More news about the same member arrived before delivery, so that the message was extended.
     NewsAdded = "task.news_added", 1 { no: u32, text: String }
-    /// What of a member's session its managers were told with the messages before this.
+    /// How much of a member's session its managers have been notified of, including the messages
+    /// before this event.
     NewsTold = "task.news_told", 1 {
         member: String,
         turns_ended: u32,
@@ -116,15 +118,15 @@ events! {
         needs: Needs,
     }
     CriterionJudged = "task.criterion_judged", 1 { no: u32, judgement: Judgement, by: Actor }
-    /// The operator agreed that Provost runs these commands, which members wrote.
+    /// The operator approved that Provost runs these member-written commands.
     CommandsApproved = "task.commands_approved", 1 { commands: Vec<String> }
     CheckWanted = "task.check_wanted", 1 { check: CheckOwed }
-    /// Another member asked for a check that runs already: it is told the result, too.
+    /// Another member requested a check that is already running. It receives the result too.
     CheckJoined = "task.check_joined", 1 { no: u32, by: String }
     CheckDone = "task.check_done", 1 {
         no: u32,
         receipt: Box<Receipt>,
-        /// What was measured, if pictures were compared.
+        /// The measured difference, if pictures were compared.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         compared: Option<Box<Compared>>,
     }
@@ -139,22 +141,24 @@ events! {
         shown: Shown,
         by: Actor,
     }
-    /// The next iteration was asked for and does not begin. A refusal is kept, and nothing was delivered.
+    /// The next iteration was requested and refused. The refusal is recorded; nothing was
+    /// delivered.
     ContinuationRefused = "task.continuation_refused", 1 { iteration: u32, why: Blocked, by: Actor }
-    /// An iteration began: its message was accepted, in the same commit.
+    /// An iteration began: its message was accepted in the same commit.
     LoopAdvanced = "task.loop_advanced", 1 {
         to: u32,
         message: u32,
         consumer: String,
         look: Look,
     }
-    /// The worker's conversation is cleaned up before a continuation is given to it, or could not be.
+    /// The worker's conversation was cleaned up before a continuation is delivered, or could not
+    /// be.
     CleanedUp = "task.cleaned_up", 1 {
         message: u32,
         name: String,
         clean_up: CleanUp,
         skipped: Option<String>,
-        /// How often its session had been compacted, if it is asked to be once more.
+        /// The session's compaction count before the requested compaction.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         compactions: Option<u32>,
     }
@@ -163,34 +167,36 @@ events! {
         #[serde(default)]
         by: Actor,
     }
-    /// A member's agent was made to leave its turn, or to make its conversation shorter.
+    /// A member's agent was interrupted or its conversation compacted.
     MemberTold = "task.member_told", 1 { name: String, what: Order, key: String, by: Actor }
     Configured = "task.configured", 1 { config: Box<Config> }
     MoveRecorded = "task.move_recorded", 1 { kind: MoveKind, because: String, by: String }
     MoveUsed = "task.move_used", 1 { action: Action }
-    /// A member asked for something that it may not do, or that it could not prove. Nothing came of it.
+    /// A member requested an action that it may not perform or could not prove. Nothing else
+    /// happened.
     ActionRefused = "task.action_refused", 1 { by: Actor, action: Action, code: String, why: String }
     EpilogueDone = "task.epilogue_done", 1 { step: Epilogue, evidence: String, by: Actor }
-    /// Somebody tried to disprove the work as a whole.
+    /// A member or the operator challenged the work as a whole.
     WorkAttacked = "task.work_attacked", 1 { attack: super::gate::Attack, by: Actor }
     FinishAsked = "task.finish_asked", 1 {
         no: u32,
         because: String,
         by: Actor,
-        /// What the operator lets pass, by the blockers' names.
+        /// The names of the blockers that the operator waives.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         allow: Vec<Allowance>,
     }
-    /// The operator let these pass, by name.
+    /// The operator waived these blockers, by name.
     FinishAllowed = "task.finish_allowed", 1 { blockers: Vec<Blocker>, by: Actor }
-    /// The policy that manages the task sees that a worker rests, or that it no longer does.
+    /// The managing policy observed that a worker became idle, or no longer is.
     PolicySaw = "task.policy_saw", 1 { worker: String, rest: Option<Rest> }
-    /// What the policy did, and why that came to nothing if it did.
+    /// An action of the policy, and why it was refused, if it was.
     PolicyActed = "task.policy_acted", 1 { act: Act, refused: Option<String> }
-    /// Somebody proposed what comes next. Nobody is shown the text before both are written.
+    /// A member proposed the next step. The text stays hidden until both proposals are written.
     NextProposed = "task.next_proposed", 1 { round: u32, role: Role, by: String, text: String }
     NextChosen = "task.next_chosen", 1 { round: u32, choice: Choice, because: String, by: Actor }
     FinishRefused = "task.finish_refused", 1 { blockers: Vec<Blocker> }
-    /// Whoever asked for the finish is told that it was granted, after the audit: the last thing that a task says.
+    /// The member that requested the finish is notified that it was granted, after the audit. This
+    /// is the last event of a team.
     FinishTold = "task.finish_told", 1 { name: String, text: String }
 }

@@ -1,4 +1,4 @@
-//! Folding an event into a task. Total: an event that was stored is never refused.
+//! Folds an event into a team. Total: a stored event is never refused.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +28,7 @@ use crate::{
 };
 
 impl Task {
-    /// Begins a task from its first event.
+    /// Creates a team from its first event.
     pub fn open(id: StandingId, at: Moment, event: &TaskOpened) -> Task {
         let spec = (*event.spec).clone();
         Task {
@@ -66,7 +66,7 @@ impl Task {
     /// Folds one event.
     pub fn evolve(&mut self, at: Moment, event: &Event) {
         match event {
-            // A task is opened once: `open` folds the first.
+            // A team is opened once: `open` folds the first event.
             Event::TaskOpened(_) => {}
             Event::TaskRenamed(e) => self.spec.name.clone_from(&e.name),
             Event::PhaseChanged(e) => self.enter(e.phase.clone(), at),
@@ -159,7 +159,8 @@ impl Task {
                 self.blockers = e.blockers.clone();
             }
             Event::FinishAllowed(e) => self.allowed.clone_from(&e.blockers),
-            // What is said to a session is in that session's events; what was refused changed nothing.
+            // Commands to a session are in the session's own events, and a refused action changed
+            // nothing.
             Event::MemberTold(_) | Event::FinishTold(_) => {}
         }
     }
@@ -169,8 +170,8 @@ impl Task {
             self.audit = None;
             self.checks.clear();
             self.blockers.clear();
-            let because = format!("the task is {}", phase.word());
-            // Also what somebody has: nobody can acknowledge it any more.
+            let because = format!("the team is {}", phase.word());
+            // This includes leased messages: they can no longer be acknowledged.
             self.messages.change_where(
                 |message| !message.standing.is_over(),
                 |message| message.standing = Standing::Cancelled { because: because.clone() },
@@ -230,13 +231,14 @@ impl Task {
         match &e.to {
             Some(to) => self.hand_on(&e.name, to),
             None => {
-                let reason = format!("{} has left the task", e.name);
+                let reason = format!("{} has left the team", e.name);
                 self.messages.change_where(
                     |message| message.is_open_for(&e.name),
                     |message| {
-                        message.standing = match hands_over(message) {
-                            true => Standing::Cancelled { because: reason.clone() },
-                            false => Standing::Dead { reason: reason.clone() },
+                        message.standing = if hands_over(message) {
+                            Standing::Cancelled { because: reason.clone() }
+                        } else {
+                            Standing::Dead { reason: reason.clone() }
                         };
                     },
                 );
@@ -245,9 +247,9 @@ impl Task {
         self.forget_continuation();
     }
 
-    /// Gives one member's open messages to another, but for what told the one its own part.
+    /// Hands a member's open messages to another, except for those about its own onboarding.
     fn hand_on(&mut self, from: &str, to: &str) {
-        let because = format!("{from} has left the task");
+        let because = format!("{from} has left the team");
         let to = Address::Member(to.to_owned());
         let open = self.messages.iter().filter(|message| message.is_open_for(from));
         let trust: BTreeMap<u32, Trust> =
@@ -267,7 +269,8 @@ impl Task {
         );
     }
 
-    /// Whatever waits for who leaves waits for who comes, but for what told the one its own part.
+    /// Hands the leaver's open messages to the successor, except for those about its own
+    /// onboarding.
     fn replace(&mut self, e: &MemberRotated, at: Moment) {
         let Some(left) = self.members.iter_mut().find(|member| member.name == e.from) else {
             return;
@@ -386,7 +389,7 @@ impl Task {
         });
     }
 
-    /// A manager that has more done did not mean that nothing is to come.
+    /// Withdraws the last move: a manager that requests more work did not mean to stop.
     fn withdraw_the_last_move(&mut self, by: &Actor) {
         let goes_on = self.role_of(by) == Some(Role::Manager);
         let newest = self.moves.last_mut().filter(|newest| goes_on && newest.kind.is_terminal());
@@ -409,11 +412,11 @@ impl Task {
         }
     }
 
-    /// A continuation that nobody can accept any more stands in nobody's way.
+    /// Clears a continuation that can no longer be accepted, so that it blocks nothing.
     fn forget_continuation(&mut self) {
         let Some(asked) = self.looped.as_ref().and_then(|looped| looped.asked) else { return };
         let is_over = self.message(asked).is_none_or(|message| message.standing.is_over());
-        if let Some(looped) = self.looped.as_mut().filter(|_| is_over) {
+        if is_over && let Some(looped) = &mut self.looped {
             looped.asked = None;
         }
     }
@@ -482,7 +485,9 @@ impl Task {
             (Purpose::Audit(_), _) => {}
             (Purpose::Evidence { iteration, name }, _) => {
                 let looped = self.looped.as_mut().filter(|looped| looped.iteration == *iteration);
-                if let Some(looped) = looped.filter(|_| e.receipt.end != CheckEnd::Exit(0)) {
+                if let Some(looped) = looped
+                    && e.receipt.end != CheckEnd::Exit(0)
+                {
                     looped.retract(name);
                 }
                 self.remember(owed, &e.receipt);
@@ -491,7 +496,7 @@ impl Task {
         }
     }
 
-    /// What does not pass is remembered until it is run again, without what it printed.
+    /// Remembers a failed check until it is run again, without its output.
     fn remember(&mut self, owed: CheckOwed, receipt: &Receipt) {
         let CheckOwed { purpose, worker, .. } = owed;
         self.failed.retain(|failed| failed.purpose != purpose);
@@ -501,7 +506,7 @@ impl Task {
         }
     }
 
-    /// Evidence is of one iteration, and so is a check of it that failed.
+    /// Evidence belongs to one iteration, and so does a failed check of it.
     fn forget_evidence(&mut self) {
         self.failed.retain(|failed| !matches!(failed.purpose, Purpose::Evidence { .. }));
     }

@@ -1,4 +1,4 @@
-//! What keeps a task from being finished, by name.
+//! The blockers that keep a team from finishing, by name.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::{
     verdict::{CheckEnd, Receipt},
 };
 
-/// Something that keeps a task from being finished.
+/// A reason why a team cannot finish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "blocker", rename_all = "snake_case")]
 pub enum Blocker {
@@ -25,65 +25,63 @@ pub enum Blocker {
     OpenCriterion { no: u32, state: String, text: String },
     #[error("{member} has not acknowledged revision {revision} of the contract")]
     ContractUnacknowledged { member: String, revision: u32 },
-    #[error("of the epilogue, {} is open", .step.word())]
+    #[error("epilogue step {} is incomplete", .step.word())]
     EpilogueOpen { step: Epilogue },
     #[error(
-        "nobody tried to disprove the work: show an attack with what could fail, how it was tried and what came of it"
+        "the work was not challenged: show an attack with a failure mode, how it was tested and the result"
     )]
     NotAttacked,
     #[error("iteration {iteration} of the loop lacks evidence: {}", .missing.join(", "))]
     LoopIncomplete { iteration: u32, missing: Vec<String> },
-    /// It ended by itself, and nobody said what that means.
-    #[error(
-        "the loop gave up: {why}; stop it with a reason to finish all the same, or begin another"
-    )]
+    /// The loop ended by itself, and no one has decided about it.
+    #[error("the loop gave up: {why}; stop it with a reason to finish anyway, or begin another")]
     LoopGaveUp { why: String },
-    /// What the operator asked for is no longer asked for, and not by the operator's word.
+    /// The operator's requirement was dropped, and not by the operator.
     #[error(
-        "{by} stopped the loop \"{name}\" that the operator began: only the operator finishes the task now, or begins another loop"
+        "{by} stopped the operator's loop \"{name}\": only the operator can finish the team now, or begin another loop"
     )]
     GateDropped { name: String, by: String },
     #[error(
-        "{by} laid aside criterion {no}, which the user asked for: it is opened again, or only the operator finishes the task; it says: {text}"
+        "{by} dropped criterion {no}, which the user asked for: reopen it, or have the operator finish the team; it says: {text}"
     )]
     CriterionDropped { no: u32, by: String, text: String },
     #[error(
-        "the check `{command}` does not pass on the tree that is to be finished{}",
+        "the check `{command}` fails on the final tree{}",
         how(.end, .tail)
     )]
     CheckFailed {
         command: String,
         output: String,
-        /// How it ended, in words.
+        /// How the check ended, as text.
         #[serde(default)]
         end: String,
-        /// The end of what it printed.
+        /// The end of the output.
         #[serde(default)]
         tail: String,
     },
-    #[error("the task is paused")]
+    #[error("the team is paused")]
     Paused,
-    /// The manager said that nothing is to come, and left the task as it was.
-    #[error("the manager decided to stop, and has not finished the task")]
+    /// The manager decided to stop, but has not finished the team.
+    #[error("the manager decided to stop, but has not finished the team")]
     DecidedNotFinished,
-    #[error("{} is {state}: it may change the work until it rests", named(.member))]
+    #[error("{} is {state}: it may still change the work", named(.member))]
     MemberWorking { member: String, state: String },
     #[error("{} has {}", named(.member), open_instructions(.messages, *.count))]
     InstructionOpen {
         member: String,
-        /// The first of them.
+        /// The first of the messages.
         messages: Vec<u32>,
         count: usize,
     },
-    #[error("{} changed nothing: the tree {} is that which the work began with", named(.worker), .tree.0)]
+    #[error("{} changed nothing: the tree {} is the one that the work began with", named(.worker), .tree.0)]
     NothingChanged { worker: String, tree: TreeId },
     #[error(
-        "nothing proves the work: the task has no check, no satisfied criterion and no complete loop"
+        "nothing proves the work: the team has no check, no satisfied criterion and no complete loop"
     )]
     NothingProved,
 }
 
-/// A blocker that the operator may let pass, by name.
+/// A blocker that the operator may waive, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowance {
@@ -111,7 +109,7 @@ impl Allowance {
     }
 }
 
-/// How many open messages a blocker names; the rest are counted.
+/// Number of open messages that a blocker lists. The rest are counted.
 const MAX_OPEN_NAMED: usize = 10;
 
 fn open_instructions(messages: &[u32], count: usize) -> String {
@@ -123,7 +121,7 @@ fn open_instructions(messages: &[u32], count: usize) -> String {
 }
 
 impl Blocker {
-    /// Returns the name by which the operator may let it pass, if that is possible.
+    /// Returns the name under which the operator may waive it, if that is possible.
     pub fn allowance(&self) -> Option<Allowance> {
         match self {
             Blocker::MemberWorking { .. } => Some(Allowance::MemberWorking),
@@ -146,7 +144,7 @@ impl Blocker {
 }
 
 impl Blocker {
-    /// Gives the name by which programs know it.
+    /// Returns the machine-readable code.
     pub fn code(&self) -> &'static str {
         match self {
             Blocker::OpenCriterion { .. } => "open_criterion",
@@ -169,7 +167,7 @@ impl Blocker {
 }
 
 impl Blocker {
-    /// Gives the check that does not pass, if it is that, and the end of what it printed.
+    /// Returns the failed check and the end of its output, if this is one.
     pub fn failed_check(&self) -> Option<(&str, &str)> {
         match self {
             Blocker::CheckFailed { command, tail, .. } => Some((command, tail)),
@@ -190,42 +188,42 @@ impl Blocker {
         }
     }
 
-    /// Says it in one line, with its name.
+    /// Formats the blocker as one line, with its code.
     pub fn line(&self) -> String {
         format!("{}: {self}", self.code())
     }
 }
 
-/// So many letters of what a failed check printed are told with what keeps a task from being finished.
+/// Maximum number of output letters of a failed check that a blocker keeps.
 const MAX_TAIL: usize = 400;
 
-/// So many letters of its last line are told in the sentence itself.
+/// Maximum number of letters of the last output line in the sentence itself.
 const MAX_LINE: usize = 120;
 
-/// Says how a check ended, and the last line of what it printed. It comes from the work, so it is quoted.
+/// Describes how a check ended, with its last output line. The output is untrusted, so it is
+/// quoted.
 fn how(end: &str, tail: &str) -> String {
     let ended = if end.is_empty() { String::new() } else { format!(": {end}") };
     let last = tail.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    let last =
-        last.map(|line| format!("; it printed last: {}", in_quotes(last_of(line, MAX_LINE))));
+    let last = last.map(|line| format!("; last output: {}", in_quotes(last_of(line, MAX_LINE))));
     ended + &last.unwrap_or_default()
 }
 
-/// Gives the end of a text.
+/// Returns the end of a text.
 fn last_of(text: &str, letters: usize) -> &str {
     let start = text.char_indices().rev().nth(letters.saturating_sub(1)).map_or(0, |(at, _)| at);
     &text[start..]
 }
 
-/// Says in one sentence what kept a task from being finished.
+/// Formats in one sentence why a team is not finished.
 pub fn not_finished(blockers: &[Blocker]) -> String {
     let told: Vec<String> = blockers.iter().map(Blocker::line).collect();
-    format!("the task is not finished: {}", told.join("; "))
+    format!("the team is not finished: {}", told.join("; "))
 }
 
 impl Task {
-    /// Gives what keeps the task from being finished, as far as that is known without running a check. `look` returns a
-    /// session as it is.
+    /// Returns the blockers that are known without running a check. `look` returns the current
+    /// state of a session.
     pub fn blockers<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Vec<Blocker> {
         let mut blockers = self.blockers_of_task();
         blockers.extend(self.working(look));
@@ -236,7 +234,7 @@ impl Task {
         blockers
     }
 
-    /// Returns the workers that are in the middle of something. Of an agent whose turns cannot be seen that is not known.
+    /// Returns the workers that are busy. Unknown for an agent that reports no turns.
     fn working<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Vec<Blocker> {
         let seen =
             self.bound(Role::Worker).filter_map(|worker| Some((worker, look(worker.session?)?)));
@@ -249,11 +247,11 @@ impl Task {
             .collect()
     }
 
-    /// Returns the members with instructions that they have not handled.
+    /// Returns the members with unhandled instructions.
     fn open_instructions(&self) -> Vec<Blocker> {
         let bound = self.members.iter().filter(|member| member.is_bound());
         let of_member = |name: &str| -> Vec<u32> {
-            // What Provost tells a member of its part is no work.
+            // Onboarding messages from Provost are not work.
             let open = self.messages.iter().filter(|one| one.is_instruction());
             let open = open.filter(|one| one.from != Actor::Provost);
             open.filter(|one| one.is_open_for(name)).map(|one| one.no).collect()
@@ -268,8 +266,8 @@ impl Task {
             .collect()
     }
 
-    /// Whether something proves the work, or has to before anything else: a check that the audit runs, a criterion, or a
-    /// loop. What was laid aside or stopped proves nothing.
+    /// Whether something proves the work or has to: a check of the audit, a criterion, or a loop. A
+    /// dropped criterion or a stopped loop proves nothing.
     fn is_to_be_proved(&self) -> bool {
         let satisfied = |one: &Criterion| matches!(one.state, CriterionState::Satisfied { .. });
         let stopped = |looped: &Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
@@ -278,7 +276,7 @@ impl Task {
             || self.looped.as_ref().is_some_and(|looped| !stopped(looped))
     }
 
-    /// Returns the blocker that the audited work is that which it began with.
+    /// Returns a blocker if the audited work did not change the initial tree.
     pub(super) fn unchanged<'s>(
         &self,
         worker: &str,
@@ -295,7 +293,7 @@ impl Task {
         same.then(|| Blocker::NothingChanged { worker: worker.to_owned(), tree })
     }
 
-    /// Gives the blockers that the task itself is enough to see.
+    /// Returns the blockers that follow from the team alone.
     fn blockers_of_task(&self) -> Vec<Blocker> {
         let mut blockers = Vec::new();
         if self.is_paused() {
@@ -326,7 +324,7 @@ impl Task {
         blockers
     }
 
-    /// Gives what keeps an actor from finishing the task: the operator may do without what the operator asked for.
+    /// Returns the blockers for an actor. The operator may waive the operator's own requirements.
     pub(super) fn blockers_for<'s>(
         &self,
         actor: &Actor,
@@ -342,8 +340,8 @@ impl Task {
         blockers
     }
 
-    /// Gives what keeps the task from being called complete, as everybody is shown it: a last move is none of it, and what
-    /// the last audit found counts until the next one begins.
+    /// Returns the blockers as shown to everyone. A recorded last move is not one of them, and the
+    /// findings of the last audit count until the next audit begins.
     pub fn readiness<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Vec<Blocker> {
         if self.phase.is_over() {
             return Vec::new();
@@ -369,15 +367,14 @@ impl Task {
         })
     }
 
-    /// A manager that has not read what it works by cannot say that all of it holds.
+    /// A manager that has not read its contract cannot confirm that it is fulfilled.
     fn unacknowledged(&self) -> Vec<Blocker> {
         let revision = self.config.revision;
-        let demanded = match self.config.mode {
-            Mode::Light => false,
-            Mode::Guided | Mode::Strict => true,
-        };
-        let managers = self.bound(Role::Manager).filter(|_| demanded);
-        managers
+        match self.config.mode {
+            Mode::Light => return Vec::new(),
+            Mode::Guided | Mode::Strict => {}
+        }
+        self.bound(Role::Manager)
             .filter(|manager| manager.acknowledged != Some(revision))
             .map(|manager| Blocker::ContractUnacknowledged {
                 member: manager.name.clone(),
@@ -386,7 +383,7 @@ impl Task {
             .collect()
     }
 
-    /// The checks of the epilogue are run by the audit itself.
+    /// Whether an epilogue step is done. The audit itself runs the checks of the epilogue.
     fn is_epilogue_done(&self, step: Epilogue) -> bool {
         match step {
             Epilogue::Checks => true,
@@ -396,14 +393,15 @@ impl Task {
         }
     }
 
-    /// Gives what has to pass on the tree that is finished: the checks of the task, those of criteria that a check
-    /// satisfied, and those that the loop's evidence rests on. What passed on another tree says nothing about this one.
+    /// Returns the checks that must pass on the final tree: the team's checks, those of satisfied
+    /// criteria, and those behind the loop's evidence. A pass on another tree proves nothing about
+    /// this one.
     pub fn audited(&self) -> Vec<Check> {
         let satisfied = |one: &&Criterion| matches!(one.state, CriterionState::Satisfied { .. });
         let of_criteria = self.criteria.iter().filter(satisfied);
         let of_criteria = of_criteria.filter_map(|criterion| criterion.needs.check());
         let plain = |command: &String| Check { command: command.clone(), pictures: None };
-        // A loop that was stopped is no longer held to its evidence.
+        // The evidence of a stopped loop is no longer required.
         let stopped = |looped: &&Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
         let looped = self.looped.as_ref().filter(|looped| !stopped(looped));
         let of_loop = looped.into_iter().flat_map(Loop::checks);
@@ -417,7 +415,7 @@ impl Task {
         checks
     }
 
-    /// Gives what the audit's checks found against the work.
+    /// Returns the blockers found by the audit's checks.
     pub(super) fn refuted(receipts: &[Receipt]) -> Vec<Blocker> {
         let failed = receipts.iter().filter(|receipt| receipt.end != CheckEnd::Exit(0));
         failed
@@ -431,13 +429,13 @@ impl Task {
     }
 }
 
-/// Splits blockers into those that keep the task from being finished, and those that the operator lets pass.
+/// Splits blockers into those that keep the team from finishing and those that the operator waives.
 pub(super) fn split(blockers: Vec<Blocker>, allow: &[Allowance]) -> (Vec<Blocker>, Vec<Blocker>) {
     let allowed = |one: &Blocker| one.allowance().is_some_and(|name| allow.contains(&name));
     blockers.into_iter().partition(|one| !allowed(one))
 }
 
-/// Whether a session's agent is in the middle of something, or about to begin.
+/// Whether a session's agent is busy or about to begin.
 fn is_working(session: &Session) -> bool {
     match session.state() {
         State::Working

@@ -1,4 +1,4 @@
-//! Messages that are over and forgotten: their keys are still known, so that what is sent once more stays one message.
+//! Deduplication keys of evicted messages, so that sending one again creates no second message.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,27 +8,27 @@ use super::{
     state::Task,
 };
 
-/// How many keys of forgotten messages a task remembers, the newest.
+/// Number of keys of evicted messages that a team keeps, the newest.
 pub const MAX_KEYS_KEPT: usize = 2_000;
 
-/// What is left of a message that nobody asks for any more.
+/// The remainder of an evicted message, kept for deduplication.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgotten {
     pub no: u32,
     pub key: String,
     pub from: Actor,
     pub to: Address,
-    /// Tells its text from others.
+    /// Hash of the text.
     pub text: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
-    /// Tells kind, priority, expiry, correlation and steering from others; 0 if that is not known.
+    /// Hash of kind, priority, expiry, correlation and steering; 0 if unknown.
     #[serde(default)]
     pub terms: u64,
 }
 
 impl Forgotten {
-    /// Gives what is kept of a message. What Provost tells by its own rules has keys that never come twice.
+    /// Returns the remainder of a message. Provost's own messages have unique keys and need none.
     pub(super) fn of(message: &Message) -> Option<Forgotten> {
         (message.from != Actor::Provost).then(|| Forgotten {
             no: message.no,
@@ -42,7 +42,7 @@ impl Forgotten {
     }
 }
 
-/// All that the sender of a message says, besides its key.
+/// Everything the sender of a message specifies, besides its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Content<'a> {
     pub(super) to: &'a str,
@@ -58,7 +58,8 @@ pub(super) struct Content<'a> {
 impl<'a> Content<'a> {
     fn of(message: &'a Message) -> Content<'a> {
         Content {
-            // A message that was given to another member is still the one that was sent.
+            // A message that was redirected to another member still counts as the one that was
+            // sent.
             to: message.sent_to.as_ref().unwrap_or(&message.to).name(),
             text: &message.text,
             iteration: message.iteration,
@@ -86,19 +87,19 @@ impl Forgotten {
     }
 }
 
-/// Whether something was sent before under its key.
+/// Whether a message was sent before under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     Never,
-    /// It is the same message.
+    /// The same message was sent before.
     Already,
-    /// The key is that of another message.
+    /// The key belongs to a different message.
     Otherwise,
 }
 
 impl Task {
-    /// Whether somebody sent this before: the same in all that its sender can say. A key is its sender's own, also
-    /// after its message is forgotten.
+    /// Whether an actor sent this message before, with the same content. Keys are scoped to their
+    /// sender, even after the message was evicted.
     pub(super) fn sent_before(&self, by: &Actor, key: &str, content: &Content<'_>) -> Sent {
         let known = self.sent(by, key).map(|sent| Content::of(sent) == *content);
         let forgotten = || self.forgotten(by, key).map(|sent| sent.is_of(content));
@@ -116,7 +117,7 @@ impl Task {
     }
 }
 
-/// Gives a number that tells a text from others (FNV-1a): it is kept, so that it is the same in every version.
+/// Returns the FNV-1a hash of a text. It is stored, so it must be the same in every version.
 pub(super) fn mark(text: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,7 +1,8 @@
 //! Loops: bounded iterations, each behind a gate of evidence.
 //!
-//! The next iteration is asked for with a continuation, which is refused where evidence of this one is missing, and
-//! looked at once more when it is delivered. It begins when its consumer accepts it, and in no other way.
+//! The next iteration is requested with a continuation. The gate refuses it if evidence of the
+//! current iteration is missing, and is checked again at delivery. An iteration begins only when
+//! its consumer accepts the continuation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,23 +20,23 @@ use crate::{
     verdict::CheckEnd,
 };
 
-/// How many iterations a loop may have.
+/// Maximum number of iterations of a loop.
 pub const MAX_ITERATIONS: u32 = 1_000;
 
-/// What has to be shown in each iteration.
+/// The kind of evidence required in each iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
     /// A command that Provost runs.
     Verified { check: String },
-    /// Somebody's word, shown as such.
+    /// An assertion, shown as such.
     Asserted,
-    /// Somebody tried to disprove the work: what could fail, how it was tried, and what came of it.
+    /// A challenge of the work: the failure mode, how it was tested, and the result.
     Adversarial,
-    /// An object that has these fields, none of them empty.
+    /// An object with these fields, none of them empty.
     Artifact { fields: Vec<String> },
-    /// Two pictures that Provost compared; at most this share of their points may differ, in millionths. Which they are
-    /// is said here, or by who has them compared.
+    /// Two pictures that Provost compares. At most this share of their points may differ, in
+    /// millionths. The files are named here, or by the member that requests the comparison.
     Pictures {
         differing: u32,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,14 +44,14 @@ pub enum Proof {
     },
 }
 
-/// A piece of evidence that a loop asks for by name.
+/// A named piece of evidence that a loop requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Required {
     pub name: String,
     pub proof: Proof,
 }
 
-/// What is done to the worker's conversation before the next iteration.
+/// How the worker's conversation is cleaned up before the next iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CleanUp {
@@ -78,18 +79,19 @@ pub struct Template {
     pub evidence: Vec<Required>,
     #[serde(default)]
     pub clean_up: CleanUp,
-    /// After so many iterations that changed neither the tree nor the findings the loop is stopped.
+    /// The loop stops after this number of iterations that changed neither the tree nor the
+    /// findings.
     #[serde(default)]
     pub plateau: Option<u32>,
-    /// How many tokens its worker may use in all.
+    /// Token budget of its worker.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// What the members are told of, and may use.
+    /// Tools that the contract names and members may use.
     #[serde(default)]
     pub tools: Vec<String>,
 }
 
-/// Why a template is none.
+/// Why a template is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTemplate {
     #[error("a loop has 1 to {MAX_ITERATIONS} iterations, not {0}")]
@@ -98,14 +100,14 @@ pub enum BadTemplate {
     NoEvidence,
     #[error("the evidence \"{0}\" is named twice")]
     Twice(String),
-    #[error("the evidence \"{0}\" has no name, field or command to look for")]
+    #[error("the evidence \"{0}\" lacks a name, field or command")]
     Empty(String),
     #[error(transparent)]
     Files(#[from] BadFiles),
 }
 
 impl Template {
-    /// Returns the commands that its evidence is made with.
+    /// Returns the commands of its verified evidence.
     pub fn commands(&self) -> impl Iterator<Item = &str> {
         self.evidence.iter().filter_map(|required| match &required.proof {
             Proof::Verified { check } => Some(check.as_str()),
@@ -144,7 +146,7 @@ impl Template {
     }
 }
 
-/// What somebody found who tried to disprove the work.
+/// The result of challenging the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attack {
@@ -158,9 +160,9 @@ pub struct Attack {
 pub struct Compared {
     pub expected: String,
     pub actual: String,
-    /// Which share of the points differs, in millionths.
+    /// The share of points that differ, in millionths.
     pub differing: u32,
-    /// How far a colour was let be off, in millionths of its range.
+    /// The colour tolerance, in millionths of the range.
     #[serde(default)]
     pub tolerance: u32,
     #[serde(default)]
@@ -169,7 +171,7 @@ pub struct Compared {
     pub actual_is: Picture,
 }
 
-/// What was shown.
+/// A piece of evidence that was shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
@@ -179,7 +181,7 @@ pub enum Shown {
     Pictures(Compared),
 }
 
-/// Why what was shown is not what is needed.
+/// Why shown evidence does not meet the requirement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     #[error(transparent)]
@@ -190,12 +192,12 @@ pub enum Unfit {
     Missing(String),
     #[error("{found} of a million points differ, and at most {most} may")]
     Differs { found: u32, most: u32 },
-    #[error("the pictures are not of one size: {}x{} points are expected, and there are {}x{}", .expected.0, .expected.1, .actual.0, .actual.1)]
+    #[error("the pictures have different sizes: expected {}x{} points, found {}x{}", .expected.0, .expected.1, .actual.0, .actual.1)]
     OtherSize { expected: (u32, u32), actual: (u32, u32) },
 }
 
 impl Shown {
-    /// Gives the tree that it is about, if Provost's own check says so.
+    /// Returns the tree it is about, if it comes from Provost's own check.
     pub fn tree(&self) -> Option<&TreeId> {
         match self {
             Shown::Evidence(Evidence::Verified(receipt)) => Some(&receipt.tree),
@@ -208,11 +210,11 @@ impl Shown {
 }
 
 impl Proof {
-    /// Says what has to be shown, in words.
+    /// Describes the required evidence.
     pub fn words(&self) -> String {
         match self {
             Proof::Verified { check } => format!("`{}` passes, run by Provost", visible(check)),
-            Proof::Asserted => "somebody's word, shown as such".to_owned(),
+            Proof::Asserted => "an assertion, shown as such".to_owned(),
             Proof::Adversarial => {
                 "an attempt to disprove the work: failure_mode, check and result".to_owned()
             }
@@ -228,7 +230,7 @@ impl Proof {
         }
     }
 
-    /// Says whether what was shown is what is needed.
+    /// Checks that shown evidence meets the requirement.
     pub fn met_by(&self, shown: &Shown) -> Result<(), Unfit> {
         match (self, shown) {
             (Proof::Verified { check }, Shown::Evidence(Evidence::Verified(receipt))) => {
@@ -261,19 +263,19 @@ impl Proof {
                 }
                 compared.fits(*differing)
             }
-            (Proof::Asserted, _) => Err(Unfit::OtherKind("a text that says what holds")),
+            (Proof::Asserted, _) => Err(Unfit::OtherKind("an assertion as text")),
             (Proof::Adversarial, _) => {
                 Err(Unfit::OtherKind("an attack: failure_mode, check and result"))
             }
             (Proof::Artifact { .. }, _) => Err(Unfit::OtherKind("an object with fields")),
             (Proof::Pictures { .. }, _) => {
-                Err(Unfit::OtherKind("two pictures that Provost compared: have them checked"))
+                Err(Unfit::OtherKind("two pictures compared by Provost: request their check"))
             }
         }
     }
 }
 
-/// Gives what of evidence would differ if something had changed; durations and times do not count.
+/// Returns the part of the evidence that changes with the work. Durations and times do not count.
 fn found(shown: &Shown) -> String {
     match shown {
         Shown::Evidence(Evidence::Verified(receipt)) => {
@@ -292,23 +294,23 @@ fn found(shown: &Shown) -> String {
     }
 }
 
-/// An iteration that is over.
+/// A completed iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
     pub iteration: u32,
-    /// The message that began the next one, and who accepted it.
+    /// The message that began the next iteration, and the member that accepted it.
     pub message: u32,
     pub consumer: String,
     pub at: Moment,
-    /// What the work looked like: two iterations that look the same changed nothing.
+    /// A fingerprint of the work. Two iterations with the same one changed nothing.
     pub look: Look,
 }
 
-/// What an iteration left, for comparing.
+/// The fingerprint of an iteration, for plateau detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
     pub tree: Option<TreeId>,
-    /// Digests of what was shown.
+    /// Digests of the shown evidence.
     pub findings: BTreeMap<String, String>,
 }
 
@@ -323,7 +325,7 @@ pub enum LoopEnd {
 }
 
 impl LoopEnd {
-    /// Says it in words.
+    /// Describes the end.
     pub fn words(&self) -> String {
         match self {
             LoopEnd::Finished => "it is finished".to_owned(),
@@ -336,20 +338,20 @@ impl LoopEnd {
     }
 }
 
-/// A loop of a task.
+/// A loop of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loop {
     pub template: Template,
     #[serde(default)]
     pub begun_by: Actor,
-    /// How many messages the task had before it: none of them continues it.
+    /// The team's message count when the loop began. Earlier messages do not continue it.
     #[serde(default)]
     pub begun_after: u32,
     /// The current iteration, from 1.
     pub iteration: u32,
-    /// What was shown in it.
+    /// The evidence shown in the current iteration.
     pub shown: BTreeMap<String, Shown>,
-    /// By whom.
+    /// The actors who showed it.
     #[serde(default)]
     pub shown_by: BTreeMap<String, Actor>,
     pub passed: Vec<Passed>,
@@ -358,10 +360,10 @@ pub struct Loop {
     /// The continuation for which the worker's conversation was cleaned up.
     #[serde(default)]
     pub cleaned_for: Option<u32>,
-    /// How often that one had been compacted before, while it is not known what came of it.
+    /// The compaction count before a requested compaction whose result is still unknown.
     #[serde(default)]
     pub compactions: Option<u32>,
-    /// How often a continuation was refused, and why the last one was.
+    /// Number of refused continuations, and the reason for the last one.
     pub refusals: u32,
     pub last_refusal: Option<String>,
     pub ended: Option<LoopEnd>,
@@ -369,19 +371,19 @@ pub struct Loop {
     pub ended_by: Actor,
 }
 
-/// Why the next iteration does not begin. Not a failure: the loop is where it was.
+/// Why the next iteration does not begin. Not a failure: the loop stays in its iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Blocked {
     #[error("the loop has ended")]
     Ended,
-    #[error("it was for a loop before this one")]
+    #[error("it was for an earlier loop")]
     OtherLoop,
     #[error("the next iteration is {expected}, not {given}")]
     OtherIteration { expected: u32, given: u32 },
     #[error("iteration {0} is the last: finish, or stop the loop")]
     LastIteration(u32),
-    #[error("message {0} asks for that iteration already")]
+    #[error("message {0} already requests that iteration")]
     AskedAlready(u32),
     #[error("evidence is missing: {}", .0.join(", "))]
     MissingEvidence(Vec<String>),
@@ -392,7 +394,7 @@ pub enum Blocked {
 }
 
 impl Blocked {
-    /// Gives the end that comes to a loop which may not go on for this.
+    /// Returns the end of a loop that cannot continue for this reason.
     pub fn end(&self) -> Option<LoopEnd> {
         match self {
             Blocked::Plateau(iterations) => Some(LoopEnd::Plateau { iterations: *iterations }),
@@ -406,7 +408,7 @@ impl Blocked {
         }
     }
 
-    /// All names by which programs know them.
+    /// All machine-readable codes.
     pub const CODES: [&str; 8] = [
         "loop_ended",
         "other_loop",
@@ -418,7 +420,7 @@ impl Blocked {
         "budget",
     ];
 
-    /// Gives the name by which programs know it.
+    /// Returns the machine-readable code.
     pub fn code(&self) -> &'static str {
         match self {
             Blocked::Ended => "loop_ended",
@@ -434,7 +436,7 @@ impl Blocked {
 }
 
 impl Loop {
-    /// Begins a loop behind as many messages of its task.
+    /// Begins a loop. Only messages after the first `begun_after` can continue it.
     pub fn begin(template: Template, begun_by: Actor, begun_after: u32) -> Loop {
         Loop {
             template,
@@ -454,7 +456,8 @@ impl Loop {
         }
     }
 
-    /// Takes what was shown. A receipt of another tree than this one says nothing about it, and no longer counts.
+    /// Records shown evidence. Receipts for another tree than this one no longer count and are
+    /// dropped.
     pub(super) fn take(&mut self, name: &str, shown: &Shown) {
         if let Some(tree) = shown.tree() {
             self.shown.retain(|_, known| known.tree().is_none_or(|known| known == tree));
@@ -462,12 +465,12 @@ impl Loop {
         self.shown.insert(name.to_owned(), shown.clone());
     }
 
-    /// Takes back what was shown: Provost looked again, and it does not hold.
+    /// Retracts evidence that a repeated check disproved.
     pub(super) fn retract(&mut self, name: &str) {
         self.shown.remove(name);
     }
 
-    /// Gives the evidence that is missing in this iteration.
+    /// Returns the evidence missing in this iteration.
     pub fn missing(&self) -> Vec<String> {
         let is_missing = |required: &&Required| {
             let shown = self.shown.get(&required.name);
@@ -477,8 +480,8 @@ impl Loop {
         missing.map(|required| required.name.clone()).collect()
     }
 
-    /// Gives what Provost itself does to see whether the evidence holds. Where the terms do not say which pictures those
-    /// are, it is those that were shown.
+    /// Returns the checks behind the shown evidence. If the terms do not name the pictures, the
+    /// shown ones are compared.
     pub(super) fn checks(&self) -> impl Iterator<Item = Check> {
         self.template.evidence.iter().filter_map(|required| match &required.proof {
             Proof::Verified { check } => Some(Check { command: check.clone(), pictures: None }),
@@ -494,7 +497,7 @@ impl Loop {
         })
     }
 
-    /// Says whether iteration `given` may be asked for.
+    /// Checks that iteration `given` may be requested.
     pub fn may_ask(&self, given: u32, used: u64) -> Result<(), Blocked> {
         self.is_next(given)?;
         match self.asked {
@@ -503,7 +506,8 @@ impl Loop {
         }
     }
 
-    /// Says whether iteration `given` may begin, when it is asked for and when its message is delivered.
+    /// Checks that iteration `given` may begin, both when requested and when its message is
+    /// delivered.
     pub fn may_begin(&self, given: u32, used: u64) -> Result<(), Blocked> {
         self.is_next(given)?;
         if self.iteration >= self.template.max {
@@ -531,33 +535,34 @@ impl Loop {
         }
     }
 
-    /// Gives what the work looks like now, to be compared with later.
+    /// Returns the fingerprint of the current work.
     pub(super) fn look(&self) -> Look {
         let findings = self.shown.iter().map(|(name, shown)| (name.clone(), found(shown)));
         let tree = self.shown.values().find_map(Shown::tree).cloned();
         Look { tree, findings: findings.collect() }
     }
 
-    /// Gives how many iterations in a row, up to this one, changed nothing, if those are too many.
+    /// Returns the number of consecutive iterations without change, if it reached the limit.
     fn plateau(&self) -> Option<u32> {
         let most = self.template.plateau?;
         let now = self.look();
-        // Where no receipt told of a tree, nobody can say that it did not change.
+        // Without a receipt for a tree, the tree cannot be said to be unchanged.
         now.tree.as_ref()?;
-        // As many before this one as look like it, so many changed nothing: the first of them may have.
+        // Each earlier iteration with this fingerprint counts, except that the first may have
+        // changed something.
         let same = self.passed.iter().rev().take_while(|passed| passed.look == now);
         let same = u32::try_from(same.count()).unwrap_or(u32::MAX);
         (same >= most).then_some(same)
     }
 
-    /// Says whether it is the operator's, and a manager dropped it.
+    /// Whether the operator began it and a manager dropped it.
     pub fn is_dropped(&self) -> bool {
         let stopped = matches!(self.ended, Some(LoopEnd::Stopped { .. }));
         stopped && self.begun_by == Actor::Operator && self.ended_by.manages()
     }
 
-    /// Says whether it is the operator's, and neither done nor called off by the operator: nobody puts another in its
-    /// place.
+    /// Whether the operator began it, and it is neither complete nor stopped by the operator. Only
+    /// the operator may replace such a loop.
     pub(super) fn is_owed_to_the_operator(&self) -> bool {
         let open = match &self.ended {
             None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => true,
@@ -567,8 +572,8 @@ impl Loop {
         open && self.begun_by == Actor::Operator
     }
 
-    /// Says whether the loop does not stand in the way of finishing: it was stopped, or this iteration has all its
-    /// evidence, also if it is the last.
+    /// Whether the loop does not block the finish: it was stopped, or the current iteration has all
+    /// its evidence, even if it is the last.
     pub fn is_complete(&self) -> bool {
         match &self.ended {
             Some(LoopEnd::Finished | LoopEnd::Stopped { .. }) => true,

@@ -1,4 +1,5 @@
-//! A member whose session was there before is told its part in a message: it began with something else.
+//! Onboarding: a member whose session existed before it was bound receives its contract in a
+//! message.
 
 use super::{
     advance::Step,
@@ -10,42 +11,43 @@ use super::{
     state::Task,
 };
 
-/// What stands before the member's name in the key of such a message.
+/// The key prefix of an onboarding message, before the member's name.
 const KEY: &str = "handoff-";
 
-/// Gives the member that a message tells its part.
+/// Returns the member that an onboarding message is for.
 pub(super) fn handed_to(stored: &MessageStored) -> Option<&str> {
     told_to(&stored.from, stored.kind, &stored.key)
 }
 
-/// Says whether a message tells a member its part.
+/// Whether a message is an onboarding message.
 pub(super) fn hands_over(message: &Message) -> bool {
     told_to(&message.from, message.kind, &message.key).is_some()
 }
 
 fn told_to<'k>(from: &Actor, kind: Kind, key: &'k str) -> Option<&'k str> {
     let of_provost = *from == Actor::Provost && kind == Kind::Instruction;
-    key.strip_prefix(KEY).filter(|_| of_provost)
+    if of_provost { key.strip_prefix(KEY) } else { None }
 }
 
-/// What stands before the names in the key of what a member has to know that takes another's place.
+/// The key prefix of a handover to a successor, before the names.
 const HANDOVER: &str = "handover-";
 
-/// Gives the key of what a member has to know that takes another's place.
+/// Returns the key of a handover to a successor.
 pub(super) fn handover_key(from: &str, to: &str) -> String {
     format!("{HANDOVER}{from}-{to}")
 }
 
-/// Says whether a message is to be read before all others, also before those that waited for who was there before: it
-/// says what they are about.
+/// Whether a message is delivered before all others, including those inherited from the
+/// predecessor: it explains what they are about.
 pub(super) fn tells_first(message: &Message) -> bool {
-    // Only the operator lets somebody take another's place.
+    // Only the operator can rotate a member.
     let of_operator = message.from == Actor::Operator && message.kind == Kind::Note;
     hands_over(message) || (of_operator && message.key.starts_with(HANDOVER))
 }
 
 impl Task {
-    /// Tells members their part that were bound in the middle of their conversation, each once.
+    /// Sends onboarding messages to members that were bound in the middle of their conversation,
+    /// each once.
     pub(super) fn hand_over(&self, caller: &Caller) -> Option<Step> {
         let untold = self.members.iter().filter(|member| member.is_to_be_told());
         let handed = untold.zip(self.messages_stored + 1..);

@@ -1,4 +1,4 @@
-//! What is handed to whoever opens a member elsewhere, and what wakes those whom Provost cannot wake.
+//! The prompt for opening a member outside of Provost, and the heartbeats that wake such members.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,27 +10,28 @@ use super::{
 };
 use crate::text::{in_quotes, named};
 
-/// How far apart heartbeats are.
+/// Interval of heartbeats.
 pub const HEARTBEAT_MINUTES: u32 = 2;
 
-/// All that a member needs to begin.
+/// Everything a member needs to begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handoff {
-    /// The task's id and its name.
+    /// The team's id and its name.
     pub task: String,
     pub name: String,
     pub member: String,
     pub role: Role,
     pub via: Via,
     pub labels: Labels,
-    /// What the member is told, whole.
+    /// The complete prompt for the member.
     pub prompt: String,
     pub receive_command: String,
-    /// What it is woken with where an application can wake it; none if Provost gives it turns itself.
+    /// The heartbeat for applications that can wake the member; none if Provost gives it turns
+    /// itself.
     pub heartbeat: Option<Beat>,
 }
 
-/// What wakes members whom Provost cannot give a turn.
+/// The heartbeats for members that Provost cannot give a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     pub applies_when: String,
@@ -39,11 +40,11 @@ pub struct Heartbeat {
     pub teardown: Teardown,
     pub manager: Option<Beat>,
     pub worker: Option<Beat>,
-    /// Further members, in the order in which they came.
+    /// Further members, in the order in which they were bound.
     pub others: Vec<Beat>,
 }
 
-/// Who takes heartbeats away, and when.
+/// Who removes heartbeats, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Teardown {
     pub owner: String,
@@ -59,15 +60,12 @@ pub struct Beat {
     pub prompt: String,
 }
 
-/// Gives what a member is handed; none if nobody of that name is bound.
+/// Returns a member's handoff; none if no member of that name is bound.
 pub fn handoff(task: &Task, member: &str, caller: &Caller) -> Option<Handoff> {
     let member = task.member(member)?;
     let commands = Commands { caller, task, by: Some(&member.name) };
     let via = Via::of(member);
-    let heartbeat = match member.receives().is_pushed() {
-        true => None,
-        false => Some(beat(task, member, caller)),
-    };
+    let heartbeat = (!member.receives().is_pushed()).then(|| beat(task, member, caller));
     Some(Handoff {
         task: task.id.to_string(),
         name: task.spec.name.clone(),
@@ -81,7 +79,7 @@ pub fn handoff(task: &Task, member: &str, caller: &Caller) -> Option<Handoff> {
     })
 }
 
-/// Gives the heartbeats of a task; none if Provost wakes all its members itself.
+/// Returns the heartbeats of a team; none if Provost wakes all its members itself.
 pub fn heartbeat(task: &Task, caller: &Caller) -> Option<Heartbeat> {
     let bound = task.members.iter().filter(|member| member.is_bound());
     let mut pulled: Vec<&Member> = bound.filter(|member| !member.receives().is_pushed()).collect();
@@ -94,11 +92,11 @@ pub fn heartbeat(task: &Task, caller: &Caller) -> Option<Heartbeat> {
     };
     let (manager, worker) = (first(Role::Manager), first(Role::Worker));
     Some(Heartbeat {
-        applies_when: "a member is opened in an application that can wake a thread at intervals; \
-                       Provost gives no turns to it"
+        applies_when: "a member runs in an application that can wake a thread at intervals; \
+                       Provost gives it no turns"
             .to_owned(),
         interval_minutes: HEARTBEAT_MINUTES,
-        note: "A heartbeat wakes and says nothing else: it is no receipt, and an empty answer to it is no news. \
+        note: "A heartbeat only wakes the member: it is not a receipt, and an empty poll is not news. \
                Without one the member is \"manual poll only\"."
             .to_owned(),
         teardown: teardown(task, caller),
@@ -116,7 +114,7 @@ fn teardown(task: &Task, caller: &Caller) -> Teardown {
     );
     Teardown {
         owner,
-        rule: "only after a finish that was granted, or after the task was cancelled or failed; \
+        rule: "only after a granted finish, or after the team was cancelled or failed; \
                never on an idle poll, never by a worker"
             .to_owned(),
         finish_command: Commands { caller, task, by: manager }.finish().to_string(),
@@ -127,15 +125,15 @@ fn beat(task: &Task, member: &Member, caller: &Caller) -> Beat {
     let commands = Commands { caller, task, by: Some(&member.name) };
     let receive_command = commands.receive().to_string();
     let prompt = format!(
-        "Heartbeat for {} ({}) of the task {}. Run\n\n    {receive_command}\n\n{} If it answers \
-         {{\"item\":null}}, end this turn: say that nothing is there, change nothing, and tear nothing \
-         down. If the task is over, say so and {}.",
+        "Heartbeat for {} ({}) of the team {}. Run\n\n    {receive_command}\n\n{} If it answers \
+         {{\"item\":null}}, end this turn: say that there is no message, change nothing, and tear nothing \
+         down. If the team is over, say so and {}.",
         named(&member.name),
         member.role.word(),
         in_quotes(&task.spec.name),
         handles(member.role),
         match member.role {
-            Role::Manager => "take the heartbeats away".to_owned(),
+            Role::Manager => "remove the heartbeats".to_owned(),
             Role::Worker | Role::Reviewer => {
                 format!("leave the heartbeat to {}", teardown(task, caller).owner)
             }
@@ -144,33 +142,33 @@ fn beat(task: &Task, member: &Member, caller: &Caller) -> Beat {
     Beat { member: member.name.clone(), receive_command, prompt }
 }
 
-/// Says what a member does with a message.
+/// Describes how a role handles a message.
 fn handles(role: Role) -> &'static str {
     match role {
         Role::Worker => {
-            "If it gives you a message, do that one thing, answer with changed files, exact \
+            "If it returns a message, do that one thing, answer with changed files, exact \
              commands, evidence, residual risk and one next task, and acknowledge it."
         }
         Role::Manager => {
-            "If it gives you a message, verify what it claims, give exactly one next task or \
+            "If it returns a message, verify what it claims, give exactly one next task or \
              record your move, and acknowledge it."
         }
         Role::Reviewer => {
-            "If it gives you a message, try to disprove what it names, tell what you tried \
-             and what came of it, and acknowledge it."
+            "If it returns a message, try to disprove what it names, report what you tried \
+             and the result, and acknowledge it."
         }
     }
 }
 
 impl Handoff {
-    /// Gives the text to be pasted to whoever becomes the member.
+    /// Returns the prompt to paste into the member's conversation.
     pub fn text(&self) -> &str {
         &self.prompt
     }
 }
 
 impl Heartbeat {
-    /// Gives it for people to read.
+    /// Formats the heartbeats for reading.
     pub fn text(&self) -> String {
         let mut lines = vec![
             format!(
@@ -178,7 +176,7 @@ impl Heartbeat {
                 self.interval_minutes, self.applies_when
             ),
             self.note.clone(),
-            format!("Taken away by {}: {}.", self.teardown.owner, self.teardown.rule),
+            format!("Removed by {}: {}.", self.teardown.owner, self.teardown.rule),
             format!("  {}", self.teardown.finish_command),
         ];
         for beat in self.manager.iter().chain(&self.worker).chain(&self.others) {

@@ -1,4 +1,4 @@
-//! What comes of commands about criteria, checks and the end of the task.
+//! Commands about criteria, checks and the end of the team.
 
 use super::{
     advance::Around,
@@ -81,7 +81,7 @@ impl Task {
         }
     }
 
-    /// Gives the worker whose work is checked: the first one that has a session.
+    /// Returns the worker whose work is checked: the first one with a session.
     pub(super) fn checked_worker(&self) -> Result<&Member, Rejected> {
         let mut workers = self.bound(Role::Worker);
         let with_session = self.bound(Role::Worker).find(|worker| worker.session.is_some());
@@ -102,7 +102,7 @@ impl Task {
             }
         };
         if let Some(owed) = self.checks.iter().find(|owed| owed.purpose == purpose) {
-            // Whoever asks is told the result, once, whoever asked first.
+            // Every caller receives the result once, no matter who requested it first.
             let asker = self.asker(actor).filter(|name| owed.by.as_ref() != Some(name));
             let asker = asker.filter(|name| !owed.joined.contains(name));
             let by = asker.ok_or(Rejected::Nothing)?;
@@ -121,7 +121,8 @@ impl Task {
         one(CheckWanted { check: CheckOwed { no, command, purpose, worker, by, joined, pictures } })
     }
 
-    /// Gives what is done for a piece of evidence. Which pictures are compared says the loop, or else who asks.
+    /// Returns the check for a piece of evidence. The loop names the pictures, or else the caller
+    /// does.
     fn check_of_evidence(
         &self,
         name: &str,
@@ -149,7 +150,7 @@ impl Task {
         Ok((check, Purpose::Evidence { iteration, name }))
     }
 
-    /// Says whether an actor may have these files compared. How exactly is not for whoever has to pass.
+    /// Checks that an actor may have these files compared. A worker may not choose the tolerance.
     fn may_choose(&self, actor: &Actor, files: &Files) -> Result<(), Rejected> {
         files.check()?;
         match self.role_of(actor) {
@@ -178,7 +179,8 @@ impl Task {
         match &owed.purpose {
             Purpose::Criterion(no) => {
                 let judgement = Judgement::Satisfy { evidence };
-                // A check that fails satisfies nothing, and neither does one of what is rejected meanwhile.
+                // A failed check satisfies nothing, and neither does one for a criterion rejected
+                // in the meantime.
                 events.extend(self.judge(&Actor::Provost, *no, &judgement).unwrap_or_default());
             }
             Purpose::Evidence { iteration, name } => {
@@ -193,7 +195,7 @@ impl Task {
         Ok(events)
     }
 
-    /// Gives the member that asks for something of which it is told later what came of it.
+    /// Returns the member to notify later of a result.
     pub(super) fn asker(&self, actor: &Actor) -> Option<String> {
         match actor {
             Actor::Member(name) => Some(name.clone()),
@@ -201,7 +203,8 @@ impl Task {
         }
     }
 
-    /// Tells everybody who asked for a check what its result is, once, and so the managers of a worker.
+    /// Sends the result of a check once to every member that requested it, and to the managers of a
+    /// worker.
     fn tell_of_check(&self, owed: &CheckOwed, receipt: &Receipt) -> Vec<Event> {
         let what = match &owed.purpose {
             Purpose::Criterion(no) => format!("criterion {no}"),
@@ -218,7 +221,7 @@ impl Task {
         });
         let worker = askers.iter().find(|asker| asker.role != Role::Manager);
         let managers = worker.map(|_| self.told_of_work()).unwrap_or_default();
-        // A manager that asked has it already.
+        // A manager that requested the check has the result already.
         let asked = |to: &Address| askers.iter().any(|asker| asker.name == to.name());
         let managers = managers.into_iter().filter(|to| !asked(to)).filter_map(|to| {
             let (name, role) = worker.map(|one| (named(&one.name), one.role.word()))?;
@@ -230,13 +233,13 @@ impl Task {
         told.map(|((to, key, text), no)| MessageStored::by_rule(no, key, to, text).into()).collect()
     }
 
-    /// Gives a message of Provost itself to a member.
+    /// Builds a message from Provost itself to a member.
     pub(super) fn provost_tells(&self, to: &str, key: String, text: String) -> Event {
         let to = Address::Member(to.to_owned());
         MessageStored::by_rule(self.messages_stored + 1, key, to, text).into()
     }
 
-    /// Finishes the task if nothing is open, after its audit if there are commands that have to pass.
+    /// Finishes the team if nothing blocks it, after an audit if there are commands that must pass.
     pub(super) fn finish(
         &self,
         actor: &Actor,
@@ -274,7 +277,7 @@ impl Task {
         Ok(events)
     }
 
-    /// The last check of the audit says whether the task is done.
+    /// Decides on the finish after the last check of the audit.
     pub(super) fn audit_done(
         &self,
         audit: u32,
@@ -290,36 +293,34 @@ impl Task {
             return Vec::new();
         }
         let receipts: Vec<Receipt> = asked.receipts.iter().chain([receipt]).cloned().collect();
-        // What became open while the checks ran counts as well.
+        // Blockers that appeared while the checks ran count as well.
         let mut blockers = self.blockers_for(&asked.by, around.look);
         blockers.extend(Task::refuted(&receipts));
         blockers.extend(self.unchanged(&done.worker, &receipts, around.look));
         let (blockers, allowed) = split(blockers, &asked.allow);
-        match blockers.is_empty() {
-            true => {
-                let because = asked.because.clone();
-                let told = self.asker(&asked.by).map(|name| {
-                    let text = envelope::finished(self);
-                    FinishTold { name, text }.into()
-                });
-                let ended = self.end(Phase::Done { because }).unwrap_or_default();
-                let allowed = allowance(allowed, asked.by.clone());
-                allowed.into_iter().chain(told).chain(ended).collect()
-            }
-            false => {
-                let text = envelope::unfinished(&blockers);
-                let asker = self.asker(&asked.by).filter(|name| self.member(name).is_some());
-                let told = asker.map(|to| self.provost_tells(&to, format!("audit-{audit}"), text));
-                [FinishRefused { blockers }.into()].into_iter().chain(told).collect()
-            }
+        if blockers.is_empty() {
+            let because = asked.because.clone();
+            let told = self.asker(&asked.by).map(|name| {
+                let text = envelope::finished(self);
+                FinishTold { name, text }.into()
+            });
+            let ended = self.end(Phase::Done { because }).unwrap_or_default();
+            let allowed = allowance(allowed, asked.by.clone());
+            allowed.into_iter().chain(told).chain(ended).collect()
+        } else {
+            let text = envelope::unfinished(&blockers);
+            let asker = self.asker(&asked.by).filter(|name| self.member(name).is_some());
+            let told = asker.map(|to| self.provost_tells(&to, format!("audit-{audit}"), text));
+            [FinishRefused { blockers }.into()].into_iter().chain(told).collect()
         }
     }
 
-    /// Ends the task, and its loop with it.
+    /// Ends the team and its loop.
     pub(super) fn end(&self, phase: Phase) -> Decision {
-        let end = match matches!(phase, Phase::Done { .. }) {
-            true => LoopEnd::Finished,
-            false => LoopEnd::Stopped { because: format!("the task is {}", phase.word()) },
+        let end = if matches!(phase, Phase::Done { .. }) {
+            LoopEnd::Finished
+        } else {
+            LoopEnd::Stopped { because: format!("the team is {}", phase.word()) }
         };
         let by = Actor::Provost;
         let ended = self.running_loop().map(|_| LoopEnded { end, by }.into());
@@ -327,7 +328,7 @@ impl Task {
     }
 }
 
-/// Records what the operator let pass, if anything.
+/// Records the waived blockers, if any.
 fn allowance(blockers: Vec<Blocker>, by: Actor) -> Option<Event> {
     (!blockers.is_empty()).then(|| FinishAllowed { blockers, by }.into())
 }

@@ -1,4 +1,4 @@
-//! What comes of commands about the loop.
+//! Commands about the loop.
 
 use super::{
     advance::Around,
@@ -20,11 +20,15 @@ impl Task {
         if let Some(running) = self.running_loop() {
             return Err(Rejected::LoopRuns(running.template.name.clone()));
         }
-        // A weaker one would be a way around the gate of who answers for the work.
+        // Replacing the operator's loop with a weaker one would bypass its gate.
         let owed = self.looped.as_ref().filter(|looped| looped.is_owed_to_the_operator());
-        match owed.filter(|_| actor.manages()) {
-            Some(owed) => Err(Rejected::OperatorsLoop(owed.template.name.clone())),
-            None => one(LoopBegun { template: Box::new(template.clone()), by: actor.clone() }),
+        match owed {
+            Some(owed) if actor.manages() => {
+                Err(Rejected::OperatorsLoop(owed.template.name.clone()))
+            }
+            Some(_) | None => {
+                one(LoopBegun { template: Box::new(template.clone()), by: actor.clone() })
+            }
         }
     }
 
@@ -41,7 +45,8 @@ impl Task {
             return Err(Rejected::OtherIteration { now, given: iteration });
         }
         let proof = required(looped, name)?;
-        // Only Provost has receipts of commands that it ran, and pictures that it compared.
+        // Only Provost has receipts of commands that it ran, and results of pictures that it
+        // compared.
         let own = match shown {
             Shown::Evidence(Evidence::Verified(_)) | Shown::Pictures(_) => true,
             Shown::Evidence(Evidence::Asserted { .. }) | Shown::Attack(_) | Shown::Artifact(_) => {
@@ -63,7 +68,7 @@ impl Task {
         one(EvidenceShown { iteration, name, shown, by })
     }
 
-    /// Ends the loop. One that ran out of change or budget is taken as it is by that.
+    /// Stops the loop. This also accepts a loop that ended by plateau or budget.
     pub(super) fn stop_loop(&self, actor: &Actor, because: &str) -> Decision {
         let looped = self.looped.as_ref().ok_or(Rejected::NoLoop)?;
         match looped.ended {
@@ -76,7 +81,7 @@ impl Task {
         }
     }
 
-    /// Asks for the next iteration. A refusal is recorded: the manager asks, the gate decides.
+    /// Requests the next iteration. The gate decides, and a refusal is recorded.
     pub(super) fn ask_to_continue(
         &self,
         actor: &Actor,
@@ -84,7 +89,7 @@ impl Task {
         around: &Around<'_>,
     ) -> Decision {
         let Command::Continue { iteration, to, key, text, channel } = command else {
-            unreachable!("come_of() sends only this here")
+            unreachable!("dispatch() sends only this here")
         };
         let (iteration, channel) = (*iteration, *channel);
         let looped = self.looped.as_ref().ok_or(Rejected::NoLoop)?;

@@ -1,4 +1,4 @@
-//! What a manager may do: its configuration, and the moves that it records before it acts.
+//! Permissions of a manager: its configuration, and the moves that it records before it acts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::member::Role;
 use crate::time::Moment;
 
-/// What is done to a task, derived from the command: who asks cannot choose what is looked at.
+/// An action on a team. Derived from the command, so that the caller cannot choose what is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Takes what is for itself, and says that it has.
+    /// Receives, accepts and acknowledges its own messages.
     Receive,
     Message,
     Interrupt,
@@ -23,16 +23,16 @@ pub enum Action {
     Continue,
     AskUser,
     RecordMove,
-    /// Cancels, requeues or lays aside messages of others.
+    /// Cancels, requeues or dead-letters messages of other members.
     Sort,
     /// Binds, retires or rotates members.
     Bind,
     Configure,
     /// Begins or stops a loop.
     Loop,
-    /// Chooses between what others propose.
+    /// Chooses between the proposals of others.
     Choose,
-    /// Pauses, cancels, fails or finishes the task.
+    /// Pauses, cancels, fails or finishes the team.
     End,
 }
 
@@ -77,29 +77,29 @@ impl Action {
         }
     }
 
-    /// Says what is done, for people.
+    /// Describes the action.
     pub fn words(self) -> &'static str {
         match self {
             Action::Receive => "take messages",
             Action::Message => "send messages",
             Action::Interrupt => "interrupt a member",
-            Action::Compact => "have a member's conversation compacted",
+            Action::Compact => "compact a member's conversation",
             Action::Propose => "propose criteria",
             Action::Judge => "judge criteria",
-            Action::Show => "show evidence or have it checked",
+            Action::Show => "show or check evidence",
             Action::Continue => "ask for the next iteration",
             Action::AskUser => "ask the user",
             Action::RecordMove => "record moves",
             Action::Sort => "sort messages",
             Action::Bind => "bind or retire members",
-            Action::Configure => "change the task's name or the manager's configuration",
+            Action::Configure => "rename the team or change the manager's configuration",
             Action::Loop => "begin or stop a loop",
-            Action::Choose => "choose what comes next",
-            Action::End => "pause or end the task",
+            Action::Choose => "choose the next step",
+            Action::End => "pause or end the team",
         }
     }
 
-    /// Says whether a role may do this at all, whatever a configuration grants.
+    /// Whether a role may perform this action at all, whatever the configuration grants.
     pub fn is_open_to(self, role: Role) -> bool {
         match self {
             Action::Receive | Action::Message | Action::Propose | Action::Show => true,
@@ -113,12 +113,12 @@ impl Action {
             | Action::Sort
             | Action::Loop
             | Action::End => role == Role::Manager,
-            // Who works under a contract does not write it.
+            // A member that works under a contract cannot change it.
             Action::Bind | Action::Configure => false,
         }
     }
 
-    /// Gives the moves of which one has to be recorded before this is done, where moves are demanded.
+    /// Returns the moves of which one must be recorded before this action, if moves are required.
     pub fn moves(self) -> &'static [MoveKind] {
         match self {
             Action::Message | Action::Continue => &[MoveKind::Nudge],
@@ -138,15 +138,15 @@ impl Action {
     }
 }
 
-/// How much a manager is held to.
+/// How strictly a manager is controlled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     Light,
-    /// It has acknowledged the configuration before it acts.
+    /// It must acknowledge the configuration before it acts.
     #[default]
     Guided,
-    /// It also records a move before each thing that it does, and the two match.
+    /// It must also record a matching move before each action.
     Strict,
 }
 
@@ -160,7 +160,7 @@ impl Mode {
     }
 }
 
-/// What has to be done after the work, before the task is finished.
+/// A step required after the work, before the team finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Epilogue {
@@ -181,7 +181,7 @@ impl Epilogue {
     }
 }
 
-/// What a manager works by. Each change is another revision, which is acknowledged anew.
+/// The configuration of a manager. Each change is a new revision, which must be acknowledged again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
@@ -190,18 +190,18 @@ pub struct Config {
     pub objective: String,
     pub guidelines: Vec<String>,
     pub references: Vec<String>,
-    /// What the manager may not do, of what its role could.
+    /// Actions that the manager is denied, of those that its role allows.
     pub denied: BTreeSet<Action>,
     pub tools: Vec<String>,
     pub epilogue: BTreeSet<Epilogue>,
-    /// Whether a task needs adversarial proof before it is finished.
+    /// Whether the team needs adversarial evidence before it finishes.
     pub adversarial: bool,
-    /// Questions that the manager is to ask the user before it begins, by their ids.
+    /// Questions that the manager asks the user before it begins, by their ids.
     pub questions: BTreeMap<String, String>,
     pub on_completion: Option<String>,
 }
 
-/// What a manager says that it will do.
+/// The next action that a manager announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MoveKind {
@@ -225,7 +225,7 @@ impl MoveKind {
         }
     }
 
-    /// Says whether nothing is to come after it.
+    /// Whether the move announces that no further work follows.
     pub fn is_terminal(self) -> bool {
         match self {
             MoveKind::Stop => true,
@@ -238,16 +238,16 @@ impl MoveKind {
     }
 }
 
-/// A move as it was recorded.
+/// A recorded move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     pub kind: MoveKind,
     pub because: String,
     pub by: String,
     pub at: Moment,
-    /// Whether something was done under it: one move is for one deed.
+    /// Whether an action used it: one move covers one action.
     pub used: bool,
-    /// Whether its manager had more done after it had decided to stop.
+    /// Whether the manager requested more work after it had decided to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
 }

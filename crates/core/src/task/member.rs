@@ -1,4 +1,4 @@
-//! Who works on a task: members, what each is there for, and who acts.
+//! Members of a team, their roles, and the actors of commands.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::{
     time::Moment,
 };
 
-/// What a member is there for.
+/// The role of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -30,14 +30,14 @@ impl Role {
     }
 }
 
-/// Names under which Provost and whoever commands it speak: no member may pass for them.
+/// Names of Provost's own actors, which no member may use.
 pub(super) const RESERVED: [&str; 3] = ["operator", "policy", "provost"];
 
-/// The longest name of a member.
+/// Longest name of a member, in characters.
 pub const MAX_MEMBER_NAME: usize = 64;
 
-/// Says whether a member can have this name. Every character of it can be seen and typed: it stands in commands that
-/// people and agents copy.
+/// Whether a member can have this name. Every character must be visible and typeable, because users
+/// and agents copy it in commands.
 pub fn is_member_name(name: &str) -> bool {
     let letters = name.chars().count();
     (1..=MAX_MEMBER_NAME).contains(&letters)
@@ -46,7 +46,7 @@ pub fn is_member_name(name: &str) -> bool {
         && !name.ends_with(char::is_whitespace)
 }
 
-/// What a member has to show whoever looks for it elsewhere. Navigation and nothing more: no rule asks for them.
+/// Labels for finding the member in another application. For navigation only: no rule reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Labels {
@@ -54,36 +54,37 @@ pub struct Labels {
     pub title: Option<String>,
 }
 
-/// Somebody who works on a task.
+/// A member of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Unique in the task, also among those who left.
+    /// Unique in the team, including members that left.
     pub name: String,
     pub role: Role,
-    /// Its session, where Provost has one. Whoever opens it elsewhere asks for its messages, and nobody probes it.
+    /// Its session, if Provost has one. A member opened elsewhere polls for its messages and is not
+    /// probed.
     pub session: Option<SessionId>,
     #[serde(default)]
     pub labels: Labels,
-    /// What its session gives it; none if it has none, or that is not known.
+    /// What its session provides; none if it has no session or this is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub means: Option<Means>,
-    /// Whether Provost told it its part in a message.
+    /// Whether Provost sent it an onboarding message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed: bool,
-    /// What it has to know of who had its place before.
+    /// The handover from its predecessor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<String>,
     pub bound: Moment,
-    /// When it was retired, or another took its place.
+    /// When it was retired or replaced.
     #[serde(default)]
     pub left: Option<Moment>,
-    /// The revision of the configuration that it has read and acknowledged.
+    /// The configuration revision that it has read and acknowledged.
     #[serde(default)]
     pub acknowledged: Option<u32>,
-    /// What of its session its manager was told.
+    /// How much of its session its managers have been notified of.
     #[serde(default)]
     pub told: Told,
-    /// The messages that tell the newest of it.
+    /// The messages that carry the newest news about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub news: Vec<u32>,
 }
@@ -93,7 +94,7 @@ impl Member {
         self.left.is_none()
     }
 
-    /// Says how it gets its messages.
+    /// Returns how it receives its messages.
     pub fn receives(&self) -> Receive {
         match (self.session, self.means) {
             (None, _) => Receive::Asks,
@@ -102,28 +103,29 @@ impl Member {
         }
     }
 
-    /// Says whether it was bound in the middle of its conversation, and has to be told its part.
+    /// Whether it was bound in the middle of its conversation and still needs an onboarding
+    /// message.
     pub(super) fn is_to_be_told(&self) -> bool {
         let late = self.means.is_some_and(|means| !means.told && means.pushed);
         late && !self.handed && self.is_bound()
     }
 }
 
-/// What a session gives a member, as it was when it was bound. What a session was opened with stays.
+/// What a session provides to a member, as of binding. A session's initial setup does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Means {
     pub line: Line,
-    /// Whether the task gives it its messages.
+    /// Whether the team pushes its messages.
     pub pushed: bool,
     /// Whether its agent has the tools of a member.
     pub tools: bool,
-    /// Whether it was opened for this task, and begins with its part.
+    /// Whether it was opened for this team and begins with its contract.
     pub told: bool,
 }
 
 impl Means {
-    /// Gives what a session gives a member that it is bound to now. Agents are given tools when their conversation
-    /// begins; on JSON lines they call what they know of.
+    /// Returns what a session provides if it is bound now. Agents receive tools when their
+    /// conversation begins; JSON-lines agents call the tools they know.
     pub fn of(session: &Session) -> Means {
         let (spec, driver) = (&session.spec, session.spec.agent.driver);
         let as_member = spec.agent.settings.member.is_some();
@@ -146,19 +148,20 @@ impl Means {
     }
 }
 
-/// How far the news of a member's session have gone to its manager: each is told once, whatever is asked how often.
+/// How much of a member's session its managers have been notified of. Each item is reported once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Told {
     pub turns_ended: u32,
     pub attempts_sealed: u32,
     pub requests: u32,
-    /// How many of its processes ended otherwise than they should.
+    /// Number of its processes that ended abnormally.
     pub processes_lost: u32,
 }
 
 impl Told {
-    /// Gives the most of each: a turn that is expected or taken up again takes back nothing of what was told.
+    /// Returns the maximum of each counter. An expected or reopened turn does not undo a
+    /// notification.
     pub(super) fn max(self, other: Told) -> Told {
         Told {
             turns_ended: self.turns_ended.max(other.turns_ended),
@@ -169,11 +172,11 @@ impl Told {
     }
 }
 
-/// What a member's agent is told besides its messages.
+/// A control order to a member's agent, besides its messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// To leave its turn; this is said next, if anything is.
+    /// Interrupts its turn, and optionally sends this text next.
     Interrupt {
         text: Option<String>,
     },
@@ -189,20 +192,20 @@ impl Order {
     }
 }
 
-/// Who does something to a task. The shell says it by the caller's process, never by what the caller says.
+/// The actor of a command. Determined from the caller's process, never from what the caller claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
     #[default]
     Operator,
     Member(String),
-    /// A manager that is rules and no agent.
+    /// A manager implemented by rules instead of an agent.
     Policy,
     Provost,
 }
 
 impl Actor {
-    /// Says whether it manages a task for the operator, who answers for it.
+    /// Whether it manages the team on behalf of the operator.
     pub(super) fn manages(&self) -> bool {
         match self {
             Actor::Member(_) | Actor::Policy => true,
@@ -210,7 +213,7 @@ impl Actor {
         }
     }
 
-    /// Gives its name for people.
+    /// Returns its display name.
     pub fn name(&self) -> &str {
         match self {
             Actor::Operator => "operator",

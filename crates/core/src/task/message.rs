@@ -1,7 +1,8 @@
-//! Messages of a task, from being stored to being acknowledged.
+//! Messages of a team, from being stored to being acknowledged.
 //!
-//! Being offered, being accepted and being acknowledged are three facts. A message is offered under a lease; only who
-//! has the lease can accept and acknowledge it, so that a consumer that comes back too late handles nothing twice.
+//! Offering, accepting and acknowledging are separate steps. A message is offered under a lease.
+//! Only the holder of the lease can accept and acknowledge it, so that a late consumer handles
+//! nothing twice.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +13,22 @@ use super::{
 };
 use crate::{ids::SessionId, time::Moment};
 
-/// The longest text of a message.
+/// Longest text of a message, in bytes.
 pub const MAX_TEXT: usize = 1 << 20;
 
-/// How many messages may wait for one member.
+/// Maximum number of messages waiting for one member.
 pub const MAX_WAITING: usize = 1_000;
 
-/// How often a message is offered before it is laid aside as dead.
+/// Number of offers after which a message is dead-lettered.
 pub const MAX_OFFERS: u32 = 10;
 
-/// How long a message may become that tells several news.
+/// Longest text of a message that combines several news, in bytes.
 pub const MAX_NEWS: usize = 16 << 10;
 
-/// How many messages that are over a task remembers; all of them are in its events.
+/// Number of settled messages that a team keeps in its state. All of them remain in its events.
 pub const MAX_OVER_KEPT: usize = 200;
 
-/// For whom a message is.
+/// The recipient of a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Address {
@@ -51,27 +52,27 @@ impl Address {
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// What to do.
+    /// Work to do.
     Instruction,
-    /// Something to know.
+    /// Information.
     Note,
-    /// What a member tells of its work.
+    /// A member's report about its work.
     Report,
-    /// The next iteration of the loop; the only kind that can advance it.
+    /// Starts the next iteration of the loop; the only kind that can advance it.
     Continuation,
-    /// What Provost saw of a member's session.
+    /// Provost's observations of a member's session.
     News,
-    /// A text that proves that a connection stands.
+    /// A text that proves that a connection works.
     Probe,
 }
 
 impl Kind {
-    /// Whether members and the operator write messages of this kind themselves. The others are made by Provost: a
-    /// continuation by the gate, news by what was seen. A probe is the operator's.
+    /// Whether an actor can write messages of this kind. Provost creates the others: the gate
+    /// creates continuations, and observations create news. Only the operator sends probes.
     pub(super) fn is_written_by(self, actor: &Actor) -> bool {
         match self {
             Kind::Instruction | Kind::Note | Kind::Report => true,
@@ -92,7 +93,7 @@ impl Kind {
     }
 }
 
-/// Which of several messages comes first; those of one priority come in the order in which they were stored.
+/// The delivery priority. Messages of equal priority are delivered in the order they were stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
@@ -112,14 +113,14 @@ impl Priority {
     }
 }
 
-/// The way by which what was written came to Provost.
+/// The channel by which a message reached Provost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// A command of a person or of an agent.
+    /// A command run by a user or an agent.
     #[default]
     Cli,
-    /// A tool that an agent was given.
+    /// A tool of an agent.
     Tool,
     /// Provost's own rules.
     Rule,
@@ -135,18 +136,18 @@ impl Channel {
     }
 }
 
-/// How far what a message says may be followed.
+/// How far a recipient may follow a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// It speaks for whoever started the work.
+    /// It speaks for the operator.
     Instructs,
-    /// It is what somebody says, to be checked before it is believed.
+    /// It is a claim, to be checked before it is believed.
     Claims,
 }
 
 impl Trust {
-    /// Says how far an author is to be followed by whoever has this role.
+    /// Returns the trust between a sender's and a recipient's role.
     pub fn between(from: Option<Role>, to: Option<Role>) -> Trust {
         match (from, to) {
             // The operator and Provost itself have no role.
@@ -165,19 +166,19 @@ impl Trust {
     }
 }
 
-/// How a message comes to its consumer.
+/// How a message is delivered to its consumer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// Provost gives it to the session, where it has this key. So many turns the session had begun by then: with the
-    /// next one its agent begins with it.
+    /// Provost pushes it to the session under this key. `turns` is the number of turns that the
+    /// session had begun by then; the agent starts on the message with its next turn.
     Push {
         session: SessionId,
         key: String,
         #[serde(default)]
         turns: u32,
     },
-    /// The consumer asked for it.
+    /// The consumer polled for it.
     Pull,
 }
 
@@ -190,14 +191,14 @@ impl Way {
     }
 }
 
-/// A message held for one consumer.
+/// A message reserved for one consumer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Counts the offers of the message: what is told under an older one is told too late.
+    /// Sequence number of the offer. A report under an older lease is stale.
     pub no: u32,
     pub consumer: String,
     pub way: Way,
-    /// When it is offered to others again. A push has no end of its own: the session says what becomes of it.
+    /// When it is offered again. A push has no deadline: the session reports what became of it.
     pub until_ms: Option<u64>,
 }
 
@@ -207,13 +208,13 @@ impl Lease {
     }
 }
 
-/// How a message stands.
+/// The status of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     Stored,
     Offered(Lease),
-    /// The consumer has it.
+    /// The consumer has accepted it.
     Accepted(Lease),
     Acknowledged {
         by: String,
@@ -225,13 +226,13 @@ pub enum Standing {
     Cancelled {
         because: String,
     },
-    /// Nobody could take it; a person can have it offered again.
+    /// It could not be delivered. The operator can requeue it.
     Dead {
         reason: String,
     },
 }
 
-/// The same without who and why.
+/// The status without its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StandingKind {
     Stored,
@@ -256,7 +257,7 @@ impl StandingKind {
         }
     }
 
-    /// Says whether nothing more is expected of it.
+    /// Whether the status is final.
     pub fn is_over(self) -> bool {
         match self {
             StandingKind::Stored | StandingKind::Offered | StandingKind::Accepted => false,
@@ -267,7 +268,7 @@ impl StandingKind {
         }
     }
 
-    /// Says whether somebody has it, or is offered it.
+    /// Whether the message is offered or accepted.
     pub fn is_leased(self) -> bool {
         matches!(self, StandingKind::Offered | StandingKind::Accepted)
     }
@@ -290,7 +291,7 @@ impl Standing {
         self.kind().word()
     }
 
-    /// Says whether nothing more is expected of it.
+    /// Whether the status is final.
     pub fn is_over(&self) -> bool {
         self.kind().is_over()
     }
@@ -310,17 +311,17 @@ impl Standing {
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Counts the messages of the task.
+    /// Sequence number within the team.
     pub no: u32,
-    /// What its sender calls it: sent twice under one key, it is one message.
+    /// The sender's idempotency key: sent twice under one key, it is one message.
     pub key: String,
-    /// What belongs together, through all answers.
+    /// The correlation id that links a message and its replies.
     pub correlation: Option<String>,
     pub from: Actor,
     pub channel: Channel,
     pub trust: Trust,
     pub to: Address,
-    /// For whom it was sent, if it was given to another since.
+    /// The original recipient, if it was redirected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_to: Option<Address>,
     pub kind: Kind,
@@ -328,52 +329,52 @@ pub struct Message {
     pub priority: Priority,
     pub stored: Moment,
     pub expires_ms: Option<u64>,
-    /// How long it is of use, as its sender said.
+    /// How long the message is useful, as set by its sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ms: Option<u64>,
     /// The iteration that it begins, if it is a continuation.
     pub iteration: Option<u32>,
-    /// Whether it may reach a session in the middle of its turn.
+    /// Whether it may be delivered in the middle of a turn.
     #[serde(default)]
     pub steer: bool,
-    /// Whether its iteration began: whoever gets it again begins nothing.
+    /// Whether its iteration has begun, so that a redelivery begins nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
-    /// How often it was offered: a lease has the number of its offer, and no two have one number.
+    /// Number of offers. A lease carries the number of its offer, which is unique.
     pub offers: u32,
-    /// How many of them no longer count, since somebody had it offered anew.
+    /// Number of offers that no longer count because the message was requeued.
     #[serde(default)]
     pub forgiven: u32,
-    /// Whether a consumer may have had it before.
+    /// Whether a consumer may have received it before.
     pub redelivered: bool,
-    /// Who dead-lettered it on purpose.
+    /// The actor who dead-lettered it explicitly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buried_by: Option<Actor>,
-    /// Whether its sender and the managers were told that it expired or was dead-lettered.
+    /// Whether its sender and the managers were notified that it expired or was dead-lettered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reported: bool,
     pub standing: Standing,
 }
 
 impl Message {
-    /// Says whether it can be offered now.
+    /// Whether it can be offered now.
     pub fn waits(&self, now: Moment) -> bool {
         let over = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
         self.standing == Standing::Stored && !over
     }
 
-    /// Says whether it is for this member, and something is still expected of it.
+    /// Whether it is addressed to this member and not settled.
     pub(super) fn is_open_for(&self, name: &str) -> bool {
         self.to.is_member(name) && !self.standing.is_over()
     }
 
-    /// Gives it to another member, as if nobody had been offered it.
+    /// Redirects it to another member, as if it had never been offered.
     pub(super) fn readdress(&mut self, to: Address) {
         let before = std::mem::replace(&mut self.to, to);
         self.sent_to.get_or_insert(before);
     }
 
-    /// Whether it tells somebody what to do.
+    /// Whether it asks its recipient to do something.
     pub fn is_instruction(&self) -> bool {
         match self.kind {
             Kind::Instruction | Kind::Continuation => true,
@@ -381,13 +382,14 @@ impl Message {
         }
     }
 
-    /// Whether it expired or was dead-lettered, and that is still to be told. A probe is answered by whoever sent it.
+    /// Whether it expired or was dead-lettered and that is not reported yet. A probe's sender
+    /// handles it.
     pub(super) fn is_untold(&self) -> bool {
         let lost = matches!(self.standing, Standing::Dead { .. } | Standing::Expired);
         lost && !self.reported && self.kind != Kind::Probe
     }
 
-    /// Says whether it is given to who both are for before another is.
+    /// Whether it is delivered before another message to the same recipient.
     pub(super) fn comes_before(&self, other: &Message) -> bool {
         let rank = |message: &Message| {
             (tells_first(message), message.priority, std::cmp::Reverse(message.no))
@@ -395,12 +397,12 @@ impl Message {
         rank(self) > rank(other)
     }
 
-    /// Says whether it was offered as often as it may be.
+    /// Whether its offers are used up.
     pub fn is_worn(&self) -> bool {
         self.offers.saturating_sub(self.forgiven) >= MAX_OFFERS
     }
 
-    /// Says what time does to it, if its time has come.
+    /// Returns what its deadline does to it, if the deadline has passed.
     pub fn overdue(&self, now: Moment) -> Option<Overdue> {
         let expired = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
         match &self.standing {
@@ -418,7 +420,7 @@ impl Message {
         }
     }
 
-    /// Gives when time changes something about it.
+    /// Returns the next time at which time alone changes it.
     pub fn deadline(&self) -> Option<u64> {
         match &self.standing {
             Standing::Stored => self.expires_ms,
@@ -432,7 +434,7 @@ impl Message {
 }
 
 impl MessageStored {
-    /// Gives what Provost tells a member by its own rules. It may quote what others said or printed.
+    /// Builds a message from Provost's own rules to a member. It may quote text written by others.
     pub(super) fn by_rule(no: u32, key: String, to: Address, text: String) -> MessageStored {
         MessageStored {
             no,
@@ -453,11 +455,11 @@ impl MessageStored {
     }
 }
 
-/// What time does to a message.
+/// The effect of a passed deadline on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
     Expired,
-    /// Its lease is over: it waits again.
+    /// Its lease expired, so that it waits again.
     Returned,
     /// It was offered too often.
     Dead,

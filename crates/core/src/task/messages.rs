@@ -1,5 +1,5 @@
-//! All messages that a task still has. What each step looks for in all of them is kept side by side: there may be thousands,
-//! and most steps are nothing to most of them.
+//! All messages that a team keeps, with an index of the fields that each step scans. There may be
+//! thousands of messages, and most steps concern few of them.
 
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
@@ -11,21 +11,22 @@ use super::{
     message::{Address, Message, StandingKind},
 };
 
-/// Those that are not over, and the newest of the others. Each is shared: a task is copied with each change of it.
+/// The unsettled messages and the newest settled ones. Each is shared, because every change copies
+/// the team.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Arc<Message>>", into = "Vec<Arc<Message>>")]
 pub struct Messages {
     all: Vec<Arc<Message>>,
-    /// Of each in its place; changed with it and in no other way.
+    /// One entry per message, at the same position. Updated only together with it.
     brief: Vec<Brief>,
 }
 
-/// What is looked for in all messages.
+/// The scanned fields of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Brief {
-    /// Tells its key from most others.
+    /// Hash of its key.
     key: u64,
-    /// When time changes something about it; the end of time for never.
+    /// When time alone changes it; `u64::MAX` for never.
     due_ms: u64,
     stands: StandingKind,
     for_operator: bool,
@@ -80,14 +81,14 @@ impl Messages {
         self.all.push(Arc::new(message));
     }
 
-    /// Changes the one with this number, if it is here.
+    /// Changes the message with this number, if it is here.
     pub(super) fn change(&mut self, no: u32, change: impl FnOnce(&mut Message)) {
         if let Some(at) = self.all.iter().rposition(|message| message.no == no) {
             self.change_at(at, change);
         }
     }
 
-    /// Changes all of which this is said.
+    /// Changes all messages that match.
     pub(super) fn change_where(
         &mut self,
         which: impl Fn(&Message) -> bool,
@@ -106,17 +107,20 @@ impl Messages {
         self.brief[at] = Brief::of(message);
     }
 
-    /// Takes out the oldest that is over, if more than so many are. What is still to be told stays.
+    /// Removes the oldest settled message if there are more than `most`. Messages that still have
+    /// to be reported stay.
     pub(super) fn take_oldest_over(&mut self, most: usize) -> Option<Arc<Message>> {
         let goes = |brief: &Brief| brief.stands.is_over() && !brief.untold;
         let over = self.brief.iter().filter(|brief| goes(brief)).count();
-        let oldest = self.brief.iter().position(goes);
-        let oldest = oldest.filter(|_| over > most)?;
+        if over <= most {
+            return None;
+        }
+        let oldest = self.brief.iter().position(goes)?;
         self.brief.remove(oldest);
         Some(self.all.remove(oldest))
     }
 
-    /// Gives the one that somebody stored under a key.
+    /// Returns the message that an actor stored under a key.
     pub(super) fn sent(&self, by: &Actor, key: &str) -> Option<&Message> {
         let sought = mark(key);
         let alike = self.having(move |brief| brief.key == sought);
@@ -124,26 +128,26 @@ impl Messages {
         alike.find(|message| message.from == *by)
     }
 
-    /// Gives those that somebody has, or is offered.
+    /// Returns the messages that are offered or accepted.
     pub(super) fn leased(&self) -> impl Iterator<Item = &Message> {
         self.having(|brief| brief.stands.is_leased())
     }
 
-    /// Returns those that expired or were dead-lettered, and nobody was told yet.
+    /// Returns the expired and dead-lettered messages that are not reported yet.
     pub(super) fn untold(&self) -> impl Iterator<Item = &Message> {
         self.having(|brief| brief.untold)
     }
 
-    /// Gives those whose time has come.
+    /// Returns the messages whose deadline has passed.
     pub(super) fn due(&self, now_ms: u64) -> impl Iterator<Item = &Message> {
         self.having(move |brief| brief.due_ms <= now_ms)
     }
 
-    /// Sums up how many stand how.
+    /// Counts the messages by status.
     pub fn counts(&self) -> BTreeMap<StandingKind, usize> {
         let mut counts: Vec<(StandingKind, usize)> = Vec::new();
         for stands in self.brief.iter().map(|brief| brief.stands) {
-            // There are few kinds, and many messages of one.
+            // There are few kinds, and many messages of each.
             match counts.iter_mut().find(|(known, _)| *known == stands) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((stands, 1)),
@@ -152,13 +156,13 @@ impl Messages {
         counts.into_iter().collect()
     }
 
-    /// Says how many the operator has not handled yet.
+    /// Returns the number of unsettled messages for the operator.
     pub fn for_operator(&self) -> usize {
         let own = self.brief.iter().filter(|brief| brief.for_operator && !brief.stands.is_over());
         own.count()
     }
 
-    /// Gives when time changes something about any.
+    /// Returns the earliest deadline of any message.
     pub(super) fn deadline(&self) -> Option<u64> {
         let first = self.brief.iter().map(|brief| brief.due_ms).min();
         first.filter(|due| *due != u64::MAX)

@@ -1,8 +1,9 @@
-//! A task that stands alone: members who work on it, what they say to each other, and what must hold before it is done.
+//! Teams: members who work on one goal, their messages, and the criteria that must hold before the
+//! goal is done.
 //!
-//! A task has no process. It looks at its members' sessions as they stand ([`Task::advance`]) and says what follows:
-//! events of its own, or something to be said to a session. The manager asks, the rules here decide, and a refusal is
-//! kept like everything else.
+//! A team has no process of its own. [`Task::advance`] reads the current state of the members'
+//! sessions and returns what follows: the team's own events, or an instruction to a session. A
+//! manager requests changes, the rules here decide, and refusals are recorded like everything else.
 
 mod advance;
 mod call;

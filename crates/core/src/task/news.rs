@@ -1,8 +1,8 @@
-//! News: what happens to a member reaches its managers by itself, once.
+//! News: changes of a member's session are reported to its managers automatically, once.
 //!
-//! One thing often follows the other: a turn ends, and its work is sealed. The last turn of work that settles is told
-//! with the seal; and as long as nobody was given the news of a member, what comes next is told with it, in one message
-//! that names both.
+//! One change often follows another: a turn ends, and its work is sealed. The last turn before a
+//! seal is reported with the seal. While news about a member are undelivered, further news are
+//! added to the same message.
 
 use super::{
     advance::{Around, Step},
@@ -26,7 +26,7 @@ impl Task {
         let told = |member: &&Member| member.is_bound() && member.role != Role::Manager;
         self.members.iter().filter(told).find_map(|member| {
             let session = member.session.filter(|id| of(*id)).and_then(around.look)?;
-            // What is open again was told when it was over, or is told when it is.
+            // A reopened turn or attempt was reported when it ended, or will be when it ends again.
             let seen = seen_of(session).max(member.told);
             let new = seen != member.told && !is_told_soon(session, member.told, seen);
             new.then(|| Step::Events(self.news(member, session, seen)))
@@ -62,13 +62,14 @@ impl Task {
         events
     }
 
-    /// Returns who hears of the work: the managers, or the operator if nobody manages. Rules that manage see it themselves.
+    /// Returns the recipients of news: the managers, or the operator if there are none. A managing
+    /// policy observes the work itself.
     pub(super) fn told_of_work(&self) -> Vec<Address> {
         let by_rules = self.spec.policy.is_some() && self.bound(Role::Manager).next().is_none();
         if by_rules { Vec::new() } else { self.managers_or_operator() }
     }
 
-    /// Gives the message that tells this too, if one waits that nobody holds and that has room.
+    /// Returns an update to a waiting news message, if one has no holder and enough room.
     fn told_with(&self, member: &Member, to: &Address, text: &str) -> Option<NewsAdded> {
         let waits = |message: &&Message| {
             let held = message.standing != Standing::Stored && !bug!(GivenNewsChanged);
@@ -81,7 +82,7 @@ impl Task {
     }
 }
 
-/// Gives the key of what is told: nothing is told twice.
+/// Returns the key of the news, which is unique, so that nothing is reported twice.
 fn news_key(member: &Member, seen: Told, to: &Address) -> String {
     format!(
         "news-{}-{}-{}-{}-{}-{}",
@@ -94,9 +95,9 @@ fn news_key(member: &Member, seen: Told, to: &Address) -> String {
     )
 }
 
-/// Gives how much of a session there is to tell.
+/// Counts the reportable changes of a session.
 pub(super) fn seen_of(session: &Session) -> Told {
-    // What Provost itself set aside for what comes next is no news.
+    // Attempts that Provost superseded itself are not news.
     let ended = |attempt: &&Attempt| attempt.is_sealed() && !attempt.superseded;
     let sealed = session.attempts.iter().filter(ended).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -110,8 +111,8 @@ pub(super) fn seen_of(session: &Session) -> Told {
     }
 }
 
-/// Says whether all that is new is the last turn of work that is about to be sealed, or that its process could not be
-/// started at all: that is told with how it ended.
+/// Whether the only news is the last turn of work that is about to be sealed, or a process that
+/// could not be started. Both are reported with the outcome.
 fn is_told_soon(session: &Session, told: Told, seen: Told) -> bool {
     let never_ran =
         session.launches.iter().all(|one| matches!(one.phase, LaunchPhase::Failed { .. }));
@@ -121,7 +122,7 @@ fn is_told_soon(session: &Session, told: Told, seen: Told) -> bool {
     only_its_end && settles && session.deadline().is_some()
 }
 
-/// Says whether one of the turns that began is open. In a process that began none a turn is only expected.
+/// Whether a turn that began is open. In a process that began none, a turn is only expected.
 fn in_turn(session: &Session) -> bool {
     session.current_launch().is_some_and(|launch| {
         launch.may_live() && launch.is_in_turn() && launch.watch.turned.is_some()

@@ -1,4 +1,4 @@
-//! What a task says to its members' sessions besides messages, and what is kept of refusals.
+//! Control orders from a team to its members' sessions, besides messages.
 
 use super::{
     advance::Around,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Task {
-    /// Gives what an order says to a session. The words that go with it have their author, as those of a message do.
+    /// Builds the session command for an order. Its text names its author, like that of a message.
     fn ordered(&self, order: &Order, key: &str, by: &Actor) -> session::Command {
         let key = key.to_owned();
         match order {
@@ -30,17 +30,18 @@ impl Task {
         }
     }
 
-    /// Has a member's agent told something, if its session takes that now.
+    /// Sends an order to a member's agent, if its session accepts it now.
     pub(super) fn tell_member(
         &self,
         actor: &Actor,
         name: &str,
-        (what, key): (Order, &str),
+        what: Order,
+        key: &str,
         around: &Around<'_>,
     ) -> Decision {
         let member = self.known(name)?;
         if *actor == Actor::Member(name.to_owned()) && what != Order::Compact {
-            let why = "that is you, and your turn ends when you end it".to_owned();
+            let why = "you cannot interrupt yourself".to_owned();
             return Err(Rejected::NotTaken { member: name.to_owned(), why });
         }
         let none = || Rejected::NoSession(name.to_owned());
@@ -55,7 +56,7 @@ impl Task {
         }
     }
 
-    /// Returns what an event says to sessions: it is said in the same commit.
+    /// Returns the session commands of an event. They are sent in the same commit.
     pub fn said_by(&self, event: &Event) -> Vec<(SessionId, session::Command)> {
         if let Event::PhaseChanged(e) = event {
             return self.dismissals(&e.phase);
@@ -63,7 +64,8 @@ impl Task {
         self.said_to_one(event).into_iter().collect()
     }
 
-    /// The end of a team dismisses the sessions of its members. Only what was opened for a team takes that.
+    /// Dismisses the members' sessions when the team ends. Only sessions opened for a team accept
+    /// that.
     fn dismissals(&self, phase: &Phase) -> Vec<(SessionId, session::Command)> {
         if !phase.is_over() {
             return Vec::new();
@@ -75,7 +77,7 @@ impl Task {
         members.map(|session| (session, dismiss.clone())).collect()
     }
 
-    /// Returns what an event says to the session of one member.
+    /// Returns the session command of an event to one member.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is said to a session")]
     fn said_to_one(&self, event: &Event) -> Option<(SessionId, session::Command)> {
         let (name, command) = match event {
@@ -98,8 +100,8 @@ impl Task {
         format!("task-{}-{message}-clean-up", self.id.short())
     }
 
-    /// Gives what is done to a worker's conversation before a continuation is given to it, once for each. A new
-    /// conversation begins with the continuation itself.
+    /// Cleans up a worker's conversation before a continuation is delivered, once per continuation.
+    /// A new conversation begins with the continuation itself.
     pub(super) fn clean_up(
         &self,
         member: &Member,
@@ -128,17 +130,20 @@ impl Task {
         Some(CleanedUp { message, name, clean_up, skipped, compactions }.into())
     }
 
-    /// What was asked for and never happened is told as that: nobody reads of a conversation that it is shorter, and it
-    /// is not.
+    /// Reports a requested compaction that never happened, so that the record does not claim that
+    /// the conversation was compacted.
     fn not_compacted(
         &self,
         looped: &Loop,
         member: &Member,
         session: &Session,
     ) -> Option<CleanedUp> {
-        let before = looped.compactions.filter(|_| !session.is_compacting())?;
+        if session.is_compacting() {
+            return None;
+        }
+        let before = looped.compactions?;
         let skipped = (session.compactions <= before)
-            .then(|| "its agent did not say that it compacted its conversation".to_owned())?;
+            .then(|| "its agent did not report a compaction".to_owned())?;
         Some(CleanedUp {
             message: looped.cleaned_for?,
             name: member.name.clone(),
@@ -148,10 +153,11 @@ impl Task {
         })
     }
 
-    /// Says whether a continuation begins a conversation of its own.
+    /// Whether a continuation begins a new conversation.
     pub(super) fn begins_thread(&self, message: &Message, session: &Session) -> bool {
-        let looped = self.running_loop().filter(|_| message.iteration.is_some());
-        looped.is_some_and(|looped| looped.template.clean_up == CleanUp::NewThread)
+        let new_thread = |looped: &Loop| looped.template.clean_up == CleanUp::NewThread;
+        message.iteration.is_some()
+            && self.running_loop().is_some_and(new_thread)
             && session.spec.agent.driver.begins_threads()
     }
 }

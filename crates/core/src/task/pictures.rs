@@ -1,4 +1,5 @@
-//! Pictures that Provost compares: which, how exactly, and what of their figures counts. Who reads them is elsewhere.
+//! Picture comparisons: the files, the tolerance and the verdict. Reading the files is done
+//! elsewhere.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,31 +13,32 @@ use crate::{
 /// The whole, in millionths.
 pub const WHOLE: u32 = 1_000_000;
 
-/// How far a colour may be off at the most, in millionths of its range: with more nearly everything would be alike.
+/// Maximum colour tolerance, in millionths of the range. Beyond it nearly all colours would match.
 pub const MAX_TOLERANCE: u32 = 500_000;
 
-/// The longest path of a picture.
+/// Longest path of a picture, in bytes.
 pub const MAX_PATH: usize = 4 << 10;
 
-/// Two files, below the directory that is worked in, and how exactly they are looked at.
+/// Two files below the working directory, and the tolerance of their comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
     pub expected: String,
     pub actual: String,
-    /// So far may each colour of a point be off before it counts as different, in millionths of its range.
+    /// How far each colour of a point may be off before it counts as different, in millionths of
+    /// its range.
     #[serde(default)]
     pub tolerance: u32,
 }
 
-/// A comparison that is owed, with the share of the points that may differ, in millionths.
+/// A requested comparison, with the share of points that may differ, in millionths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pictures {
     pub files: Files,
     pub differing: u32,
 }
 
-/// A picture as it was read.
+/// A picture that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Picture {
@@ -46,7 +48,7 @@ pub struct Picture {
     pub height: u32,
 }
 
-/// What was measured of two pictures. Points of pictures that are not of one size were not compared.
+/// The measurement of two pictures. Pictures of different sizes are not compared point by point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     pub expected: Picture,
@@ -59,17 +61,17 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadFiles {
     #[error(
-        "{0:?} is no path of a picture: expected one below the directory of the work, without \"..\""
+        "{0:?} is not a valid picture path: expected one below the working directory, without \"..\""
     )]
     Path(String),
     #[error("{0:?} would be compared with itself")]
     Same(String),
-    #[error("a colour may be off by half of its range at the most")]
+    #[error("a tolerance is at most half of the colour range")]
     Tolerance,
 }
 
 impl Files {
-    /// Says whether they can be compared: two of them, below the directory of the work.
+    /// Checks that they can be compared: two different files below the working directory.
     pub fn check(&self) -> Result<(), BadFiles> {
         for path in [&self.expected, &self.actual] {
             let down = |part: &str| !matches!(part, "" | "." | "..");
@@ -87,7 +89,7 @@ impl Files {
 }
 
 impl Pictures {
-    /// Gives what a receipt has as its command.
+    /// Returns the text used as the command of a receipt.
     pub fn command(&self) -> String {
         let Files { expected, actual, tolerance } = &self.files;
         let mut text = format!("pictures {} {}", shell_word(expected), shell_word(actual));
@@ -100,8 +102,8 @@ impl Pictures {
         text
     }
 
-    /// Gives the receipt of a comparison, and what was compared: exit 0 if it is what is wanted, 1 if the pictures
-    /// differ, 2 if one of them is none.
+    /// Returns the receipt of a comparison and the comparison itself: exit 0 if it is within the
+    /// limit, 1 if the pictures differ, 2 if one cannot be read.
     pub fn receipt(
         &self,
         tree: TreeId,
@@ -143,7 +145,7 @@ impl Pictures {
     }
 }
 
-/// Gives a share in millionths, upwards: one point that differs is never none.
+/// Returns a share in millionths, rounded up: one differing point is never zero.
 fn part(differing: u64, points: u64) -> u32 {
     let all = u128::from(points).max(1);
     let part = (u128::from(differing) * u128::from(WHOLE)).div_ceil(all);
@@ -151,7 +153,7 @@ fn part(differing: u64, points: u64) -> u32 {
 }
 
 impl Compared {
-    /// Says in words what was compared.
+    /// Describes the comparison.
     pub fn words(&self) -> String {
         let of = |path: &str, one: &Picture| {
             format!("{} ({}x{}, blake3 {})", named(path), one.width, one.height, one.digest)
@@ -168,18 +170,18 @@ impl Compared {
         )
     }
 
-    /// Gives the files that it is of, and how exactly they were looked at.
+    /// Returns the files and the tolerance of the comparison.
     pub(super) fn files(&self) -> Files {
         let (expected, actual) = (self.expected.clone(), self.actual.clone());
         Files { expected, actual, tolerance: self.tolerance }
     }
 
-    /// Says whether it is of these files, looked at like this.
+    /// Whether it compared these files with this tolerance.
     pub(super) fn is_of(&self, files: &Files) -> bool {
         self.files() == *files
     }
 
-    /// Says whether the pictures are as much alike as is wanted.
+    /// Checks that the pictures differ in at most `most` millionths of the points.
     pub fn fits(&self, most: u32) -> Result<(), Unfit> {
         let size = |one: &Picture| (one.width, one.height);
         let (expected, actual) = (size(&self.expected_is), size(&self.actual_is));
@@ -191,7 +193,7 @@ impl Compared {
     }
 }
 
-/// Writes a share in millionths as a number.
+/// Formats a share in millionths as a decimal number.
 pub fn share(millionths: u32) -> String {
     let (whole, rest) = (millionths / WHOLE, millionths % WHOLE);
     match rest {
@@ -200,7 +202,7 @@ pub fn share(millionths: u32) -> String {
     }
 }
 
-/// Reads a share of the whole, as in 0.01, in millionths.
+/// Parses a share such as 0.01 into millionths.
 pub fn read_share(text: &str, most: u32) -> Option<u32> {
     let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,8 +1,8 @@
-//! A manager that is rules and no agent.
+//! A manager implemented by rules instead of an agent.
 //!
-//! Each time that the task is looked at, the first rule that has something to do does it, as [`Actor::Policy`] and with
-//! a manager's rights. All that it did is kept with the task and looked at first, so that an occasion is answered once,
-//! and a policy does so many things and no more.
+//! On each `advance`, the first rule with something to do acts as [`Actor::Policy`], with a
+//! manager's rights. All actions are recorded with the team and checked first, so that each
+//! occasion is handled once and the number of actions is limited.
 
 use std::collections::BTreeMap;
 
@@ -28,34 +28,36 @@ use crate::{
     verdict::{CheckEnd, Receipt},
 };
 
-/// The fewest and the most things that a policy may do in one task: one of them says that there are no more.
+/// Minimum and maximum number of actions of a policy in one team. The last one reports that the
+/// limit is reached.
 pub const MIN_ACTS: u32 = 2;
 pub const MAX_ACTS: u32 = 1_000;
 
-/// So many bytes of what a failed check printed are sent back.
+/// Maximum number of bytes of a failed check's output that are sent back.
 const MAX_TAIL: usize = 8 << 10;
 
-/// The rules of a manager that is no agent.
+/// The rules of a managing policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
     pub name: String,
-    /// How many things it may do in one task. The last tells the operator that it does no more.
+    /// Maximum number of actions in one team. The last one reports to the operator that the limit
+    /// is reached.
     pub acts: u32,
-    /// Whether checks are run when the workers say that they are done.
+    /// Whether checks run when the workers report that they are done.
     pub check: bool,
-    /// How often work is sent back, because a check failed or evidence is missing.
+    /// How often work is sent back because a check failed or evidence is missing.
     pub rework: u32,
     pub rework_text: Option<String>,
-    /// Whether what members propose is accepted; otherwise the operator is told.
+    /// Whether proposals of members are accepted; otherwise the operator is notified.
     pub accept: bool,
-    /// How long a worker may rest without a word before it is nudged.
+    /// How long a worker may be idle without a report before it is nudged.
     pub nudge_after_ms: Option<u64>,
     pub nudges: u32,
     pub nudge_text: Option<String>,
-    /// Whether the next iteration of a loop is asked for while something is still open.
+    /// Whether the next iteration of a loop is requested while something is still open.
     pub go_on: bool,
-    /// Whether the task is finished when nothing is open; otherwise the operator is told.
+    /// Whether the team is finished when nothing is open; otherwise the operator is notified.
     pub finish: bool,
 }
 
@@ -77,7 +79,7 @@ impl Default for Policy {
     }
 }
 
-/// How much a worker has done: another mark, other work.
+/// A worker's progress counters. A different mark means different work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mark {
@@ -87,15 +89,15 @@ pub struct Mark {
     pub handled: u32,
 }
 
-/// A worker that has nothing to do.
+/// An idle worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rest {
     pub mark: Mark,
-    /// Whether it says that it is done.
+    /// Whether it reports that it is done.
     pub done: bool,
 }
 
-/// A check that failed and was not sent back yet.
+/// A failed check that was not sent back yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub no: u32,
@@ -104,23 +106,23 @@ pub struct Failure {
     pub tail: String,
 }
 
-/// What a policy did.
+/// An action of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// Accepted what was proposed.
+    /// Accepted a proposed criterion.
     Accepted {
         criterion: u32,
     },
-    /// Had checks run on the work as it is in this generation.
+    /// Ran checks on this generation of the work.
     Checked {
         generation: u32,
     },
-    /// Sent work back with what its checks printed.
+    /// Sent work back with the output of its checks.
     SentBack {
         to: String,
     },
-    /// Asked for evidence that only somebody can show.
+    /// Requested evidence that no command can provide.
     AskedFor {
         generation: u32,
     },
@@ -130,72 +132,73 @@ pub enum Act {
     Nudged {
         to: String,
     },
-    /// Told the operator.
+    /// Notified the operator.
     Escalated(About),
-    /// Asked for the finish.
+    /// Requested the finish.
     Finished {
         generation: u32,
     },
-    /// Told the operator that it does no more.
+    /// Notified the operator that the action limit is reached.
     GaveUp,
 }
 
-/// What the operator is told.
+/// The subject of a notification to the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
-    /// A worker asks something.
+    /// A worker asks a question.
     Question {
         member: String,
         request: String,
         revision: u32,
     },
-    /// Nothing is known of what a check would have found.
+    /// A check did not complete, so that its result is unknown.
     Unfinished {
         check: u32,
     },
-    /// Work was sent back as often as it may be.
+    /// The rework limit is reached.
     ReworkSpent,
     NudgesSpent,
-    /// What keeps the task from being finished is nothing that the policy can do.
+    /// The blockers of the finish are beyond the policy's powers.
     Stuck {
         generation: u32,
     },
-    /// Nothing keeps it from that, and the policy is not to finish, or nothing proves the work.
+    /// Nothing blocks the finish, but the policy may not finish, or nothing proves the work.
     Ready {
         generation: u32,
     },
-    /// Something that it wanted to do was refused.
+    /// An action of the policy was refused.
     Refused {
         act: u32,
     },
 }
 
-/// What a policy has seen and done.
+/// The observations and actions of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyState {
     pub acts: Vec<Act>,
-    /// Why the newest act came to nothing.
+    /// Why the newest action was refused.
     pub refused: Option<String>,
-    /// The workers that rest, and since when.
+    /// The idle workers, and since when.
     pub resting: BTreeMap<String, (Rest, Moment)>,
-    /// The mark at which each worker last said that it was done, and how many such there were.
+    /// The mark at which each worker last reported that it was done, and the number of such
+    /// reports.
     pub counted: BTreeMap<String, Mark>,
     pub generation: u32,
     pub failed: Vec<Failure>,
 }
 
-/// What there is for a member.
+/// A summary of a member's messages.
 #[derive(Clone, Copy, Default)]
 struct Inbox {
-    /// Whether something of it is not over.
+    /// Whether a message is unsettled.
     open: bool,
     /// The newest message that was handled.
     handled: Option<u32>,
 }
 
-/// Something that a rule wants done.
+/// An action that a rule requests.
 struct Want {
     act: Act,
     commands: Vec<Command>,
@@ -231,7 +234,7 @@ impl PolicyState {
     }
 
     pub(super) fn act(&mut self, e: &PolicyActed) {
-        // What was found is with whoever has to mend it, or is looked for anew.
+        // Failed checks were passed to the worker who has to fix them, or are run again.
         let settled = match e.act {
             Act::SentBack { .. }
             | Act::Continued { .. }
@@ -250,7 +253,7 @@ impl PolicyState {
         self.refused = e.refused.clone();
     }
 
-    /// Takes in what a check found. A pass takes back what the same command found before.
+    /// Records the result of a check. A pass clears earlier failures of the same command.
     pub(super) fn take_in(&mut self, no: u32, receipt: &Receipt) {
         self.failed.retain(|failure| failure.command != receipt.command);
         if receipt.end != CheckEnd::Exit(0) {
@@ -261,7 +264,7 @@ impl PolicyState {
 }
 
 impl Task {
-    /// Gives what the policy sees or does next. Never anything while the task is paused or over.
+    /// Returns the policy's next observation or action. None while the team is paused or over.
     pub(super) fn manage(&self, around: &Around<'_>) -> Option<Step> {
         let policy = self.spec.policy.as_ref()?;
         if self.phase != Phase::Active {
@@ -277,17 +280,23 @@ impl Task {
         Some(Step::Events(self.carry_out(want, around)))
     }
 
-    /// Gives when time alone gives the policy something to do.
+    /// Returns the next time at which time alone triggers the policy.
     pub(super) fn policy_deadline(&self) -> Option<u64> {
-        let policy = self.spec.policy.as_ref().filter(|_| self.phase == Phase::Active)?;
+        if self.phase != Phase::Active {
+            return None;
+        }
+        let policy = self.spec.policy.as_ref()?;
         let acts = u32::try_from(self.policy.acts.len()).unwrap_or(u32::MAX);
         let spent = self.policy.has(&Act::Escalated(About::NudgesSpent)) || acts >= policy.acts;
-        let after = policy.nudge_after_ms.filter(|_| !spent)?;
+        if spent {
+            return None;
+        }
+        let after = policy.nudge_after_ms?;
         let silent = self.policy.resting.values().filter(|(rest, _)| !rest.done);
         silent.map(|(_, since)| since.deadline(after)).min()
     }
 
-    /// Sees which workers rest; each change is told once.
+    /// Observes which workers are idle. Each change is recorded once.
     fn watch_workers(&self, around: &Around<'_>) -> Option<PolicySaw> {
         let inboxes = self.inboxes();
         let changed = self.bound(Role::Worker).find_map(|worker| {
@@ -303,14 +312,15 @@ impl Task {
         changed.or_else(gone)
     }
 
-    /// Says whether a worker rests. None if that cannot be looked at: then what was seen last holds.
+    /// Returns a worker's idle state. None if the session cannot be read: then the last observation
+    /// holds.
     fn rest_of(&self, worker: &Member, inbox: Inbox, around: &Around<'_>) -> Option<Option<Rest>> {
         if inbox.open {
             return Some(None);
         }
         let Some(session) = worker.session else {
             let mark = inbox.handled.map(|handled| Mark { handled, ..Mark::default() });
-            // Messages that are over are forgotten in time; what was seen stays.
+            // Settled messages are evicted in time, but the observation remains.
             let seen = self.policy.resting.get(&worker.name).map(|(rest, _)| rest.mark);
             return Some(mark.or(seen).map(|mark| Rest { mark, done: true }));
         };
@@ -318,7 +328,7 @@ impl Task {
         Some(takes(session).then(|| rest_in(session)))
     }
 
-    /// Gives what there is for each member, in one look at all messages.
+    /// Summarizes the messages of each member in one pass.
     fn inboxes(&self) -> BTreeMap<&str, Inbox> {
         let mut inboxes: BTreeMap<&str, Inbox> = BTreeMap::new();
         for message in &self.messages {
@@ -331,7 +341,7 @@ impl Task {
         inboxes
     }
 
-    /// Gives the first thing that a rule wants done.
+    /// Returns the first action that a rule requests.
     fn wants(&self, policy: &Policy, around: &Around<'_>) -> Option<Want> {
         self.asks_of_workers(around)
             .or_else(|| self.refused_act())
@@ -340,7 +350,7 @@ impl Task {
             .or_else(|| self.silent_worker(policy, around.now))
     }
 
-    /// Whatever a worker asks is for a person.
+    /// Passes questions of workers to the operator.
     fn asks_of_workers(&self, around: &Around<'_>) -> Option<Want> {
         self.bound(Role::Worker).find_map(|worker| {
             let session = (around.look)(worker.session?)?;
@@ -362,7 +372,7 @@ impl Task {
         })
     }
 
-    /// What was refused to the policy, the operator has to know.
+    /// Notifies the operator of a refused action.
     fn refused_act(&self) -> Option<Want> {
         let why = self.policy.refused.as_ref()?;
         let newest = self.policy.acts.last()?;
@@ -370,11 +380,11 @@ impl Task {
             return None;
         }
         let act = u32::try_from(self.policy.acts.len()).unwrap_or(u32::MAX);
-        let text = format!("Act {act} of the policy came to nothing: {}", visible(why));
+        let text = format!("Action {act} of the policy was refused: {}", visible(why));
         self.escalates(About::Refused { act }, text)
     }
 
-    /// Sends back what checks found, once all that were wanted have ended.
+    /// Sends back failed checks, once all requested checks have completed.
     fn failed_checks(&self, policy: &Policy, around: &Around<'_>) -> Option<Want> {
         let failed = &self.policy.failed;
         if failed.is_empty() || !self.checks.is_empty() || self.audit.is_some() {
@@ -382,7 +392,7 @@ impl Task {
         }
         let unfinished = failed.iter().find(|one| matches!(one.end, CheckEnd::Unfinished(_)));
         if let Some(failure) = unfinished {
-            let text = format!("Nothing is known of the work: {}", told(failure));
+            let text = format!("A check did not complete: {}", told(failure));
             return self.escalates(About::Unfinished { check: failure.no }, text);
         }
         let worker = self.checked_worker().ok()?;
@@ -394,8 +404,8 @@ impl Task {
             let looped = self.running_loop();
             looped.is_some_and(|looped| looped.may_ask(*iteration, around.used(self)).is_ok())
         };
-        match next.filter(|_| policy.go_on).filter(gate) {
-            Some(iteration) => Some(Want {
+        match next.filter(gate) {
+            Some(iteration) if policy.go_on => Some(Want {
                 act: Act::Continued { iteration },
                 commands: vec![Command::Continue {
                     iteration,
@@ -405,15 +415,18 @@ impl Task {
                     channel: Channel::Rule,
                 }],
             }),
-            None => self.sends_back(policy, Act::SentBack { to: worker.name.clone() }, text),
+            Some(_) | None => {
+                self.sends_back(policy, Act::SentBack { to: worker.name.clone() }, text)
+            }
         }
     }
 
-    /// Sends something to the worker, if that may still be done, and tells the operator once if not.
+    /// Sends work back to the worker within the rework limit; beyond it, notifies the operator
+    /// once.
     fn sends_back(&self, policy: &Policy, act: Act, text: String) -> Option<Want> {
         if self.policy.reworks() >= policy.rework {
             let text = format!(
-                "Work was sent back {} times, which is all that the policy {} does. What is open:\n{text}",
+                "Work was sent back {} times, the limit of the policy {}. Still open:\n{text}",
                 policy.rework,
                 named(&policy.name)
             );
@@ -424,7 +437,7 @@ impl Task {
         Some(Want { act, commands: vec![post] })
     }
 
-    /// What follows when every worker rests and says that it is done.
+    /// Handles the case that all workers are idle and report that they are done.
     fn work_that_is_done(&self, policy: &Policy, around: &Around<'_>) -> Option<Want> {
         let mut workers = self.bound(Role::Worker).peekable();
         workers.peek()?;
@@ -442,13 +455,16 @@ impl Task {
 
     fn accepts(&self, policy: &Policy) -> Option<Want> {
         let proposed = |criterion: &&Criterion| matches!(criterion.state, CriterionState::Proposed);
-        let criterion = self.criteria.iter().filter(|_| policy.accept).find(proposed)?.no;
+        if !policy.accept {
+            return None;
+        }
+        let criterion = self.criteria.iter().find(proposed)?.no;
         let act = Act::Accepted { criterion };
         let judged = Command::Judge { no: criterion, judgement: Judgement::Accept };
         (!self.policy.has(&act)).then_some(Want { act, commands: vec![judged] })
     }
 
-    /// Has everything checked that a command can prove, once for each state of the work.
+    /// Runs all checks that a command can prove, once per generation of the work.
     fn checks_work(&self, policy: &Policy) -> Option<Want> {
         let act = Act::Checked { generation: self.policy.generation };
         if !policy.check || self.policy.has(&act) {
@@ -476,7 +492,7 @@ impl Task {
         looped.template.evidence.iter().filter(wanted).collect()
     }
 
-    /// Asks the worker for evidence that no command gives.
+    /// Requests evidence from the worker that no command can provide.
     fn asks_for_evidence(&self, policy: &Policy) -> Option<Want> {
         let missing = self.missing_evidence(|proof| !is_checked(proof));
         let act = Act::AskedFor { generation: self.policy.generation };
@@ -487,32 +503,37 @@ impl Task {
             .iter()
             .map(|required| format!("- {}: {}", required.name, required.proof.words()))
             .collect();
-        let text = format!("Before this goes on, show what is missing:\n{}", asked.join("\n"));
+        let text =
+            format!("Before this continues, show the missing evidence:\n{}", asked.join("\n"));
         self.sends_back(policy, act, text)
     }
 
-    /// Finishes, or says what keeps the task from that.
+    /// Finishes the team, or reports the blockers.
     fn ends(&self, policy: &Policy, around: &Around<'_>) -> Option<Want> {
         let generation = self.policy.generation;
         let mut blockers = self.blockers(around.look);
-        // What no check proves is the operator's to finish, and is said below.
+        // Work without a proving check is left to the operator, which is reported below.
         blockers.retain(|blocker| *blocker != Blocker::NothingProved);
         let unchanged = |one: &&Blocker| matches!(one, Blocker::NothingChanged { .. });
         blockers.extend(self.blockers.iter().filter(unchanged).cloned());
         if !blockers.is_empty() {
-            // What checks found against the work was told already.
+            // Failed checks were reported already.
             if !self.policy.failed.is_empty() {
                 return None;
             }
             let open: Vec<String> = blockers.iter().map(|blocker| format!("- {blocker}")).collect();
-            let text = format!("The workers say that they are done; open is:\n{}", open.join("\n"));
+            let text = format!(
+                "The workers report that they are done, but these are open:\n{}",
+                open.join("\n")
+            );
             return self.escalates(About::Stuck { generation }, text);
         }
-        // A word alone finishes nothing.
+        // An assertion alone finishes nothing.
         let proved = !self.audited().is_empty() || self.looped.is_some();
         if !policy.finish || !proved {
-            let why = if proved { "it is yours to finish" } else { "no check proves the work" };
-            let text = format!("The workers say that they are done, and nothing is open; {why}.");
+            let why = if proved { "you can finish the team" } else { "no check proves the work" };
+            let text =
+                format!("The workers report that they are done, and nothing is open; {why}.");
             return self.escalates(About::Ready { generation }, text);
         }
         let act = Act::Finished { generation };
@@ -527,7 +548,7 @@ impl Task {
         let (name, _) = self.policy.resting.iter().find(|(_, rested)| silent(rested))?;
         if self.policy.nudges() >= policy.nudges {
             let text = format!(
-                "{} rests without a word, and was nudged {} times.",
+                "{} is idle without a report, and was nudged {} times.",
                 named(name),
                 policy.nudges
             );
@@ -539,17 +560,17 @@ impl Task {
         Some(Want { act: Act::Nudged { to: name.clone() }, commands: vec![post] })
     }
 
-    /// Tells the operator, once.
+    /// Notifies the operator, once.
     fn escalates(&self, about: About, text: String) -> Option<Want> {
         let act = Act::Escalated(about);
         let post = || self.post_of(Address::Operator, Kind::Note, Priority::High, text);
         (!self.policy.has(&act)).then(|| Want { act, commands: vec![post()] })
     }
 
-    /// The last thing that a policy does is to say so.
+    /// Reports as the last action that the limit is reached.
     fn gives_up(&self, policy: &Policy, wanted: &Want) -> Want {
         let text = format!(
-            "The policy {} has done {} things, which is all that it may. It would now have: {}",
+            "The policy {} has reached its limit of {} actions. Its next action would have been: {}",
             named(&policy.name),
             policy.acts.saturating_sub(1),
             wanted.act.words()
@@ -572,7 +593,7 @@ impl Task {
         }))
     }
 
-    /// Gives a key that no message has: whoever guesses the next one keeps nothing from being said.
+    /// Returns a key that no message has, so that guessing the next key cannot suppress a message.
     fn free_key(&self) -> String {
         let act = self.policy.acts.len() + 1;
         let taken = |key: &String| self.messages.iter().any(|message| message.key == *key);
@@ -580,7 +601,8 @@ impl Task {
         keys.find(|key| !taken(key)).unwrap_or_default()
     }
 
-    /// Does what is wanted by the same rules as everybody, and records it, whatever comes of it.
+    /// Executes the requested commands under the same rules as for everyone, and records the
+    /// result.
     fn carry_out(&self, want: Want, around: &Around<'_>) -> Vec<Event> {
         let mut after = self.clone();
         let (mut events, mut refused) = (Vec::new(), None);
@@ -594,12 +616,12 @@ impl Task {
                 Err(why) => refused = Some(why.to_string()),
             }
         }
-        // First what was done, so that an end of the task is the last that happens to it.
+        // The action comes first, so that the end of the team stays its last event.
         [PolicyActed { act: want.act, refused }.into()].into_iter().chain(events).collect()
     }
 }
 
-/// Says whether a policy can have it checked: all that is needed for it is known.
+/// Whether a policy can run the check: everything it needs is known.
 fn is_checked(proof: &Proof) -> bool {
     match proof {
         Proof::Verified { .. } | Proof::Pictures { files: Some(_), .. } => true,
@@ -611,12 +633,12 @@ fn is_checked(proof: &Proof) -> bool {
 }
 
 const REWORK: &str =
-    "Checks of your work failed. Mend what they found, and say again that you are done.";
+    "Checks of your work failed. Fix the problems, and report again that you are done.";
 
 const NUDGE: &str =
-    "You rest and did not say that you are done. Go on; if you are stuck, say with what.";
+    "You are idle and have not reported that you are done. Continue; if you are stuck, say why.";
 
-/// Gives how a session rests.
+/// Returns the idle state of a session.
 fn rest_in(session: &Session) -> Rest {
     let Told { turns_ended, attempts_sealed, .. } = seen_of(session);
     let claim = session.attempt().claim.as_ref();
@@ -624,7 +646,7 @@ fn rest_in(session: &Session) -> Rest {
     Rest { mark: Mark { turns: turns_ended, attempts: attempts_sealed, handled: 0 }, done }
 }
 
-/// Gives what a failed check found. What it printed is quoted: it comes from the work.
+/// Describes a failed check. Its output is quoted, because it comes from the work.
 fn told(failure: &Failure) -> String {
     let head = format!("`{}`: {}", visible(&failure.command), failure.end.words());
     let tail = failure.tail.trim_end();
@@ -637,18 +659,18 @@ fn told(failure: &Failure) -> String {
 }
 
 impl Act {
-    /// Says it in words.
+    /// Describes the action.
     pub fn words(&self) -> String {
         match self {
             Act::Accepted { criterion } => format!("accepted criterion {criterion}"),
-            Act::Checked { .. } => "had the open checks run".to_owned(),
+            Act::Checked { .. } => "ran the open checks".to_owned(),
             Act::SentBack { to } => format!("sent work back to {}", named(to)),
             Act::AskedFor { .. } => "asked for missing evidence".to_owned(),
             Act::Continued { iteration } => format!("asked for iteration {iteration}"),
             Act::Nudged { to } => format!("nudged {}", named(to)),
-            Act::Escalated(about) => format!("told the operator: {}", about.words()),
+            Act::Escalated(about) => format!("notified the operator: {}", about.words()),
             Act::Finished { .. } => "asked for the finish".to_owned(),
-            Act::GaveUp => "told the operator that it does no more".to_owned(),
+            Act::GaveUp => "notified the operator that its limit is reached".to_owned(),
         }
     }
 }
@@ -658,9 +680,9 @@ impl About {
         match self {
             About::Question { member, .. } => format!("{} asks something", named(member)),
             About::Unfinished { check } => format!("check {check} could not be run"),
-            About::ReworkSpent => "work was sent back as often as it may be".to_owned(),
-            About::NudgesSpent => "a worker rests and was nudged as often as it may be".to_owned(),
-            About::Stuck { .. } => "something is open that the policy cannot do".to_owned(),
+            About::ReworkSpent => "the rework limit is reached".to_owned(),
+            About::NudgesSpent => "a worker is idle and the nudge limit is reached".to_owned(),
+            About::Stuck { .. } => "something is open that the policy cannot resolve".to_owned(),
             About::Ready { .. } => "nothing is open".to_owned(),
             About::Refused { act } => format!("act {act} was refused"),
         }

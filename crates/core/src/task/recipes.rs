@@ -1,12 +1,12 @@
-//! Recipes for managers: configurations that are ready to use, and the summary that a person confirms.
+//! Recipes for managers: ready-made configurations, and the summary that the user confirms.
 
 use super::manager::{Action, Config, Epilogue, Mode};
 use crate::text::visible;
 
-/// The recipes, from the least that a manager is held to, to the most.
+/// The recipes, from the least strict to the strictest.
 pub const RECIPES: [&str; 3] = ["light", "guided", "strict"];
 
-/// Gives the configuration of a recipe.
+/// Returns the configuration of a recipe.
 pub fn recipe(name: &str) -> Option<Config> {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     Some(match name {
@@ -27,7 +27,7 @@ pub fn recipe(name: &str) -> Option<Config> {
                 "Give each worker exactly one next task.",
                 "Ask the user before anything that cannot be taken back.",
             ]),
-            // What was sent to others, and what they are at, is not its to put aside.
+            // It may not discard other members' messages or interrupt their work.
             denied: [Action::Sort, Action::Interrupt].into(),
             epilogue: [Epilogue::Checks, Epilogue::SeparateReview, Epilogue::Handover].into(),
             adversarial: true,
@@ -42,13 +42,13 @@ pub fn recipe(name: &str) -> Option<Config> {
     })
 }
 
-/// Says in lines what a configuration holds a manager to. Made of the configuration itself, so that what a person
-/// confirms is what holds, and all of it.
+/// Lists what a configuration requires of a manager. Built from the configuration itself, so that
+/// the user confirms exactly what applies.
 pub fn summary(config: &Config) -> Vec<String> {
     let mut lines = vec![match config.mode {
         Mode::Light => "mode light: it acts as it sees fit, within its role".to_owned(),
         Mode::Guided => "mode guided: it acknowledges this configuration before it acts".to_owned(),
-        Mode::Strict => "mode strict: it acknowledges this configuration, and records a move that matches before each thing that it does".to_owned(),
+        Mode::Strict => "mode strict: it acknowledges this configuration, and records a matching move before each action".to_owned(),
     }];
     let said = |name: &str, text: &str| format!("{name}: {}", visible(text));
     if !config.objective.is_empty() {
@@ -61,7 +61,7 @@ pub fn summary(config: &Config) -> Vec<String> {
     lines.extend(config.denied.iter().map(|action| format!("may not: {}", action.word())));
     lines.extend(config.epilogue.iter().map(|step| format!("before the finish: {}", step.word())));
     if config.adversarial {
-        lines.push("before the finish: an attempt to disprove the whole".to_owned());
+        lines.push("before the finish: a challenge of the work as a whole".to_owned());
     }
     lines.extend(config.on_completion.iter().map(|text| said("when it is done", text)));
     lines

@@ -1,4 +1,4 @@
-//! Refusals that are kept: what a member asked for and may not do, or could not prove.
+//! Recorded refusals: actions that a member requested but may not perform, or could not prove.
 
 use super::{
     command::{Command, Rejected},
@@ -9,11 +9,11 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How many refusals a task keeps.
+/// Number of refusals that a team records.
 pub const MAX_REFUSALS: usize = 100;
 
-/// Something that a member was refused. Asked for again in vain, it is not told again: nobody fills the record by
-/// asking.
+/// An action that a member was refused. Each distinct refusal is recorded once, so that repeating
+/// the request cannot fill the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub by: Actor,
@@ -22,8 +22,8 @@ pub struct Refusal {
 }
 
 impl Rejected {
-    /// Says whether an audit asks for it: a right that is missing, or a proof. What is only late, unknown or told twice
-    /// is not kept.
+    /// Whether the refusal belongs in the audit record: a missing permission or a missing proof.
+    /// Late, unknown and duplicate requests are not recorded.
     fn is_kept(&self) -> bool {
         match self {
             Rejected::NotForRole { .. }
@@ -89,11 +89,14 @@ impl Rejected {
 }
 
 impl Task {
-    /// Gives the event that keeps a refusal, if it is one to be kept.
+    /// Returns the event that records a refusal, if it should be recorded.
     pub fn keep_refusal(&self, by: &Actor, command: &Command, why: &Rejected) -> Option<Event> {
-        // What the operator or Provost itself asks in vain is no attempt at anything.
+        // Rejected requests of the operator and of Provost itself are not recorded.
         let of_member = matches!(by, Actor::Member(_) | Actor::Policy);
-        let action = command.action().filter(|_| of_member && why.is_kept())?;
+        if !of_member || !why.is_kept() {
+            return None;
+        }
+        let action = command.action()?;
         let refusal = Refusal { by: by.clone(), action, code: why.code().to_owned() };
         let new = !self.phase.is_over()
             && self.refused.len() < MAX_REFUSALS

@@ -1,55 +1,56 @@
-//! What a task is opened with.
+//! The parameters that a team is opened with.
 
 use serde::{Deserialize, Serialize};
 
 use super::{manager::Config, policy::Policy};
 
-/// The longest goal.
+/// Longest goal, in bytes.
 pub const MAX_GOAL: usize = 64 << 10;
 
-/// A task as it was asked for.
+/// The specification of a team, as requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
-    /// Unique among tasks that are not over.
+    /// Unique among open teams.
     pub name: String,
     pub goal: String,
     #[serde(default)]
     pub summary: Option<String>,
     pub project: Option<String>,
     pub cwd: String,
-    /// Commands that have to pass on the tree that is finished.
+    /// Commands that must pass on the final tree.
     #[serde(default)]
     pub checks: Vec<String>,
     #[serde(default)]
     pub consent: ConsentTerms,
     #[serde(default)]
     pub config: Config,
-    /// The rules that manage it, where no agent does.
+    /// The rules that manage the team if no agent does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
     #[serde(default)]
     pub bounds: TaskBounds,
 }
 
-/// Which commands of members need no further consent, as the user's configuration says when the task is opened.
+/// Which member-written commands need no further consent. Taken from the user's configuration when
+/// the team is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConsentTerms {
-    /// The approval rules: what they deny is refused, and what they allow is not asked about.
+    /// The approval rules: a denied command is refused, an allowed one needs no approval.
     pub rules: crate::policy::Policy,
-    /// Commands that the configuration names itself.
+    /// Commands that the configuration itself names.
     pub named: Vec<String>,
 }
 
-/// The windows of a task.
+/// The time and output limits of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskBounds {
-    /// How long a consumer may hold a message that it was offered before it accepts it.
+    /// Time a consumer may hold an offered message before accepting it.
     pub offer_ms: u64,
-    /// How long it may take from then until it acknowledges it.
+    /// Time from acceptance until the message must be acknowledged.
     pub lease_ms: u64,
-    /// How long a check may take, and how many bytes it may print.
+    /// Time limit of a check, and the number of bytes it may print.
     pub check_time_ms: u64,
     pub check_output: u64,
 }

@@ -1,4 +1,4 @@
-//! What a task's events add up to.
+//! The state of a team: the fold of its events.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -26,11 +26,11 @@ use crate::{
     verdict::Receipt,
 };
 
-/// Where a task is.
+/// The lifecycle phase of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Nobody works on it yet.
+    /// No worker is bound yet.
     Open,
     Active,
     Paused {
@@ -59,7 +59,7 @@ impl Phase {
         }
     }
 
-    /// Says whether nothing more comes of it.
+    /// Whether the phase is final.
     pub fn is_over(&self) -> bool {
         match self {
             Phase::Open | Phase::Active | Phase::Paused { .. } => false,
@@ -68,7 +68,7 @@ impl Phase {
     }
 }
 
-/// What a check is run for.
+/// The purpose of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -78,56 +78,56 @@ pub enum Purpose {
         iteration: u32,
         name: String,
     },
-    /// The audit before the task is finished.
+    /// The audit that runs before the team finishes.
     Audit(u32),
 }
 
-/// A check that Provost is to run.
+/// A pending check that Provost has to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckOwed {
     pub no: u32,
     pub command: String,
     pub purpose: Purpose,
-    /// Whose work is checked.
+    /// The member whose work is checked.
     pub worker: String,
-    /// The member that asked for it, and is told what came of it.
+    /// The member that requested the check and receives its result.
     #[serde(default)]
     pub by: Option<String>,
-    /// Members that asked for it while it ran, and are told the result, too.
+    /// Members that requested the same check while it ran. They receive the result too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<String>,
-    /// The pictures that are compared, if no command is run.
+    /// The pictures to compare, if the check compares pictures instead of running a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pictures: Option<Box<Pictures>>,
 }
 
-/// A check that did not pass, for what it was run last.
+/// A check that failed the last time it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedCheck {
     pub purpose: Purpose,
-    /// Whose work was checked.
+    /// The member whose work was checked.
     pub worker: String,
     pub receipt: Receipt,
 }
 
-/// A check that was run to its end.
+/// A completed check and its receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub no: u32,
     pub receipt: Receipt,
 }
 
-/// How many results of checks a task remembers, the newest.
+/// Number of check results that a team keeps. Older ones are dropped.
 pub const MAX_RESULTS: usize = 50;
 
-/// The work that the last audit was of.
+/// The worker and tree of the last audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audited {
     pub worker: String,
     pub tree: TreeId,
 }
 
-/// A finish that was asked for, while its audit runs.
+/// A requested finish whose audit is running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
     pub no: u32,
@@ -138,7 +138,7 @@ pub struct Audit {
     pub allow: Vec<Allowance>,
 }
 
-/// A task that stands alone, with all who work on it.
+/// A team: its members, messages, criteria and loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub id: StandingId,
@@ -148,29 +148,29 @@ pub struct Task {
     pub since: Moment,
     pub members: Vec<Member>,
     pub messages: Messages,
-    /// How many there were in all.
+    /// Total number of messages ever stored.
     pub messages_stored: u32,
-    /// The keys of those that are over and no longer here.
+    /// The idempotency keys of evicted messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgotten: Vec<Arc<Forgotten>>,
     pub criteria: Vec<Criterion>,
-    /// Commands besides those of the spec that the operator wrote or agreed to.
+    /// Commands that the operator wrote or approved, in addition to those of the spec.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub consented: BTreeSet<String>,
-    /// The loop that runs, or ran last.
+    /// The loop that is running, or the last one that ran.
     pub looped: Option<Loop>,
     pub config: Config,
     pub moves: Vec<Move>,
-    /// What of the epilogue is done.
+    /// The epilogue steps that are done.
     pub epilogue: BTreeSet<Epilogue>,
-    /// Whether somebody tried to disprove the work as a whole.
+    /// Whether the work as a whole has been challenged.
     pub attacked: bool,
     pub checks: Vec<CheckOwed>,
     pub checks_owed: u32,
-    /// Those of criteria and evidence that did not pass when they were run last.
+    /// Criterion and evidence checks that failed the last time they ran.
     #[serde(default)]
     pub failed: Vec<FailedCheck>,
-    /// The newest checks that were run, with their receipts.
+    /// The newest completed checks, with their receipts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<Arc<CheckResult>>,
     pub audit: Option<Audit>,
@@ -179,27 +179,27 @@ pub struct Task {
     pub audited: Option<Audited>,
     /// Why the last finish was refused.
     pub blockers: Vec<Blocker>,
-    /// What the operator let pass when the task was finished.
+    /// Blockers that the operator waived when the team finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<Blocker>,
-    /// The newest proposals for what comes next.
+    /// The newest round of proposals for the next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Round>,
-    /// What members were refused, each thing once.
+    /// Actions that members were refused, each recorded once.
     #[serde(default)]
     pub refused: Vec<Refusal>,
-    /// What the policy that manages it has seen and done.
+    /// What the managing policy has observed and done.
     #[serde(default)]
     pub policy: PolicyState,
 }
 
 impl Task {
-    /// Gives a member who is bound.
+    /// Returns the bound member with this name.
     pub fn member(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|member| member.name == name && member.is_bound())
     }
 
-    /// Gives the members of a role who are bound.
+    /// Returns the bound members of a role.
     pub fn bound(&self, role: Role) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(move |member| member.role == role && member.is_bound())
     }
@@ -212,27 +212,27 @@ impl Task {
         self.criteria.iter().find(|criterion| criterion.no == no)
     }
 
-    /// Says whether a check of this is owed.
+    /// Whether a check for this purpose is pending.
     pub fn is_being_checked(&self, purpose: &Purpose) -> bool {
         self.checks.iter().any(|owed| owed.purpose == *purpose)
     }
 
-    /// Returns the check that runs for what somebody asks to have checked.
+    /// Returns the pending check for this target.
     pub fn pending_check(&self, what: &Checked) -> Option<&CheckOwed> {
         self.checks.iter().find(|owed| what.is_for(&owed.purpose))
     }
 
-    /// Gives the check of this that did not pass when it was run last.
+    /// Returns the last check for this purpose, if it failed.
     pub fn failed_check(&self, purpose: &Purpose) -> Option<&FailedCheck> {
         self.failed.iter().find(|failed| failed.purpose == *purpose)
     }
 
-    /// Gives the loop that runs.
+    /// Returns the running loop.
     pub fn running_loop(&self) -> Option<&Loop> {
         self.looped.as_ref().filter(|looped| looped.ended.is_none())
     }
 
-    /// Gives what role an actor has; the operator and Provost itself have none.
+    /// Returns the role of an actor. The operator and Provost itself have none.
     pub fn role_of(&self, actor: &Actor) -> Option<Role> {
         match actor {
             Actor::Operator | Actor::Provost => None,
@@ -248,18 +248,18 @@ impl Task {
         }
     }
 
-    /// Says whether the configuration lets a manager do this.
+    /// Whether the configuration allows a manager this action.
     pub(super) fn is_granted(&self, action: Action) -> bool {
         !self.config.denied.contains(&action)
     }
 
-    /// Gives the move under which a strict manager may do this.
+    /// Returns the recorded move under which a strict manager may run this command.
     pub(super) fn move_for(&self, command: &Command) -> Option<&Move> {
         let newest = self.moves.last().filter(|newest| !newest.used && !newest.withdrawn)?;
         command.moves().contains(&newest.kind).then_some(newest)
     }
 
-    /// Says whether a move has to be recorded before this is done.
+    /// Whether a move must be recorded before this command.
     pub(super) fn needs_move(&self, command: &Command) -> bool {
         self.config.mode == Mode::Strict && !command.moves().is_empty()
     }
@@ -268,7 +268,7 @@ impl Task {
         matches!(self.phase, Phase::Paused { .. })
     }
 
-    /// Says whether nothing is owed or expected any more: the stream may be put away.
+    /// Whether the team is over and has no pending effects, so that its stream can be evicted.
     pub fn is_closed(&self) -> bool {
         self.phase.is_over() && self.effects().is_empty()
     }

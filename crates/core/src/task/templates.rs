@@ -1,7 +1,7 @@
-//! Loops that need no configuration, and loops made of evidence that somebody names.
+//! Built-in loops, and loops built from named evidence.
 //!
-//! What a loop asks for is known before its commands are: an [`Outline`] becomes a [`Template`] when the project's
-//! checks are filled in, and a loop of which a command is not known does not begin.
+//! A loop's evidence is known before its commands are. An [`Outline`] becomes a [`Template`] when
+//! the project's checks are filled in. A loop with an unknown command does not begin.
 
 use std::{fmt, str::FromStr};
 
@@ -10,22 +10,22 @@ use super::{
     pictures::{BadFiles, Files, MAX_TOLERANCE, WHOLE, read_share, share},
 };
 
-/// The name of the loop that is made of `--require`.
+/// The name of the loop built from `--require`.
 pub const REQUIRED: &str = "required";
 
-/// The longest name of a piece of evidence, and of a field of an artifact.
+/// Longest name of a piece of evidence, and of a field of an artifact.
 pub const MAX_EVIDENCE_NAME: usize = 64;
 
-/// How many iterations a loop has that says nothing of it.
+/// Default number of iterations of a loop.
 pub const DEFAULT_ITERATIONS: u32 = 10;
 
-/// How many iterations in a row may change nothing, in a loop that says nothing of it.
+/// Default number of consecutive iterations that may change nothing.
 const DEFAULT_PLATEAU: u32 = 3;
 
-/// What may be asked for, in one line, for messages and help.
+/// The accepted forms in one line, for messages and help.
 pub const FORMS: &str = "\"checks\", \"attack\", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=attack, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]";
 
-/// What is asked for, with the commands that are known so far.
+/// Required evidence, with the commands known so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Each of the project's own checks, with a receipt of its own.
@@ -39,7 +39,7 @@ pub enum Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     pub name: String,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub means: String,
     pub max: u32,
     pub evidence: Vec<(String, Wanted)>,
@@ -49,50 +49,48 @@ pub struct Outline {
     pub tools: Vec<String>,
 }
 
-/// Why an outline is no template yet.
+/// Why an outline cannot become a template yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfilled {
     #[error(
-        "the loop \"{looped}\" has the project's checks run for \"{evidence}\", and there are none: set verify.checks in provost.toml, or give --check COMMAND"
+        "the loop \"{looped}\" runs the project's checks for \"{evidence}\", but there are none: set verify.checks in provost.toml, or give --check COMMAND"
     )]
     NoChecks { looped: String, evidence: String },
     #[error(
-        "the loop \"{looped}\" has a command run for \"{evidence}\" that only the project knows: set loops.{looped}.evidence.{evidence} = \"verified:COMMAND\" in provost.toml"
+        "the loop \"{looped}\" runs a command for \"{evidence}\" that only the project knows: set loops.{looped}.evidence.{evidence} = \"verified:COMMAND\" in provost.toml"
     )]
     NoCommand { looped: String, evidence: String },
     #[error("the loop \"{looped}\" cannot be used: {why}")]
     Bad { looped: String, why: BadTemplate },
 }
 
-/// Why a text names no evidence.
+/// Why a text is not valid evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEvidence {
-    #[error("{0:?} names no evidence: expected {FORMS}")]
+    #[error("{0:?} is not valid evidence: expected {FORMS}")]
     NoForm(String),
     #[error(
-        "{0:?} is no name of evidence: expected 1 to {MAX_EVIDENCE_NAME} letters, digits, \"-\" or \"_\""
+        "{0:?} is not a valid evidence name: expected 1 to {MAX_EVIDENCE_NAME} letters, digits, \"-\" or \"_\""
     )]
     Name(String),
-    #[error("{given:?} is no proof: expected {}", KINDS.join(", "))]
+    #[error("{given:?} is not a valid proof: expected {}", KINDS.join(", "))]
     Kind { given: String },
-    #[error(
-        "no command stands behind \"verified:\"; leave the colon out to mean the project's checks"
-    )]
+    #[error("\"verified:\" has no command; omit the colon to use the project's checks")]
     NoCommand,
     #[error(
-        "no field stands behind \"artifact:\": expected names with commas between, as in artifact:version,notes"
+        "\"artifact:\" has no fields: expected comma-separated names, as in artifact:version,notes"
     )]
     NoFields,
     #[error(
-        "{0:?} is no field of an artifact: expected 1 to {MAX_EVIDENCE_NAME} letters, digits, \"-\" or \"_\""
+        "{0:?} is not a valid artifact field: expected 1 to {MAX_EVIDENCE_NAME} letters, digits, \"-\" or \"_\""
     )]
     Field(String),
     #[error(
-        "{0:?} is no share of the points: expected 0 to {WHOLE} millionths, as in pictures:1000"
+        "{0:?} is not a valid share of points: expected 0 to {WHOLE} millionths, as in pictures:1000"
     )]
     Points(String),
     #[error(
-        "{0:?} names no two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, with a tolerance of 0 to 0.5 behind it or none"
+        "{0:?} does not name two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, optionally followed by a tolerance of 0 to 0.5"
     )]
     Pictures(String),
     #[error(transparent)]
@@ -108,7 +106,8 @@ const KINDS: [&str; 5] = [
     "pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]",
 ];
 
-/// Reads the proof of a piece of evidence: `verified:cargo test`, `asserted`, `attack`, `artifact:a,b`, `pictures:10`.
+/// Parses the proof of a piece of evidence: `verified:cargo test`, `asserted`, `attack`,
+/// `artifact:a,b`, `pictures:10`.
 impl FromStr for Wanted {
     type Err = BadEvidence;
 
@@ -131,7 +130,7 @@ impl FromStr for Wanted {
     }
 }
 
-/// Writes it as it is read.
+/// Formats it as it is parsed.
 impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -198,14 +197,15 @@ fn pictures(text: &str) -> Result<Proof, BadEvidence> {
     Ok(Proof::Pictures { differing, files })
 }
 
-/// Says whether a text can be the name of a piece of evidence, or of a field.
+/// Whether a text is a valid name of a piece of evidence or of a field.
 pub fn is_name(name: &str) -> bool {
     (1..=MAX_EVIDENCE_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         && !name.starts_with('-')
 }
 
-/// Reads evidence with its name: `tests=verified:cargo test`, `notes=asserted`, or `checks` and `attack` alone.
+/// Parses evidence with its name: `tests=verified:cargo test`, `notes=asserted`, or `checks` and
+/// `attack` alone.
 pub fn evidence(text: &str) -> Result<(String, Wanted), BadEvidence> {
     match text.split_once('=') {
         Some((name, _)) if !is_name(name.trim()) => Err(BadEvidence::Name(name.to_owned())),
@@ -218,13 +218,13 @@ pub fn evidence(text: &str) -> Result<(String, Wanted), BadEvidence> {
     }
 }
 
-/// Makes a loop of the evidence that each iteration has to show.
+/// Builds a loop from the evidence that each iteration has to show.
 pub fn require<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Outline, BadEvidence> {
     let evidence = texts.into_iter().map(evidence).collect::<Result<_, _>>()?;
-    Ok(Outline { evidence, ..Outline::empty(REQUIRED, "what --require named") })
+    Ok(Outline { evidence, ..Outline::empty(REQUIRED, "the evidence named by --require") })
 }
 
-/// Adds the proof that somebody tried to disprove the work, unless the loop asks for one already.
+/// Adds an adversarial proof, unless the loop requires one already.
 pub fn adversarial(mut template: Template) -> Template {
     let asked = template.evidence.iter().any(|required| required.proof == Proof::Adversarial);
     if !asked {
@@ -236,7 +236,7 @@ pub fn adversarial(mut template: Template) -> Template {
 }
 
 impl Outline {
-    /// A loop that asks for nothing yet.
+    /// Returns a loop without evidence.
     pub fn empty(name: &str, means: &str) -> Outline {
         Outline {
             name: name.to_owned(),
@@ -250,7 +250,7 @@ impl Outline {
         }
     }
 
-    /// Asks for a piece of evidence, in place of the one of its name.
+    /// Adds a piece of evidence, replacing one of the same name.
     pub fn asking(mut self, name: &str, wanted: Wanted) -> Outline {
         match self.evidence.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = wanted,
@@ -259,7 +259,7 @@ impl Outline {
         self
     }
 
-    /// Fills in the project's checks. Nothing begins of which a command is not known.
+    /// Fills in the project's checks. Fails if a command is unknown.
     pub fn fill(&self, checks: &[String]) -> Result<Template, Unfilled> {
         let mut evidence = Vec::new();
         for (name, wanted) in &self.evidence {
@@ -291,7 +291,7 @@ impl Outline {
     }
 }
 
-/// Gives a piece of evidence for each command: the first has the name, the others a number behind it.
+/// Returns one piece of evidence per command: the first has the name, the others a numbered suffix.
 fn each<'c>(name: &'c str, checks: &'c [String]) -> impl Iterator<Item = Required> + 'c {
     checks.iter().enumerate().map(move |(at, check)| {
         let name = if at == 0 { name.to_owned() } else { format!("{name}-{}", at + 1) };
@@ -303,7 +303,7 @@ fn each<'c>(name: &'c str, checks: &'c [String]) -> impl Iterator<Item = Require
 pub const BUILT_IN: [&str; 6] =
     ["build", "compact-then-continue", "test-coverage", "visual-diff", "pr-ci-merge", "ship-it"];
 
-/// Gives a loop that is built in.
+/// Returns a built-in loop.
 pub fn built_in(name: &str) -> Option<Outline> {
     let fields = |names: &[&str]| {
         let fields = names.iter().map(|name| (*name).to_owned()).collect();
@@ -317,19 +317,19 @@ pub fn built_in(name: &str) -> Option<Outline> {
         "compact-then-continue" => Outline {
             max: 20,
             clean_up: CleanUp::Compact,
-            ..Outline::empty(name, "long work, with a shorter conversation for each step")
+            ..Outline::empty(name, "long work, with the conversation compacted before each step")
         }
         .asking("checks", Wanted::Checks)
         .asking("handover", fields(&["done", "open", "next_task"])),
         "test-coverage" => Outline {
             max: 15,
             plateau: Some(2),
-            ..Outline::empty(name, "tests for what has none, until the bar is reached")
+            ..Outline::empty(name, "tests for untested code, until the coverage goal is reached")
         }
         .asking("checks", Wanted::Checks)
         .asking("coverage", Wanted::Unknown)
         .asking("gaps", fields(&["covered", "uncovered", "next_task"])),
-        "visual-diff" => Outline::empty(name, "a screen that is to look like a picture")
+        "visual-diff" => Outline::empty(name, "a screen that must match a picture")
             .asking("checks", Wanted::Checks)
             .asking("screens", Wanted::Proof(Proof::Pictures { differing: 1_000, files: None }))
             .asking("report", fields(&["screen", "difference", "next_task"])),
@@ -344,7 +344,7 @@ pub fn built_in(name: &str) -> Option<Outline> {
         "ship-it" => Outline {
             max: 5,
             plateau: Some(1),
-            ..Outline::empty(name, "work that goes out: proved, attacked, and with a way back")
+            ..Outline::empty(name, "a release: proved, attacked, and with a way back")
         }
         .asking("checks", Wanted::Checks)
         .asking("attack", attack())

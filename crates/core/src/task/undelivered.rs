@@ -1,5 +1,5 @@
-//! Messages that expire or are dead-lettered: their senders and the managers are told, with the reason. Level-triggered,
-//! so no way in which a message is lost can leave that out.
+//! Notifies senders and managers of messages that expired or were dead-lettered, with the reason.
+//! Level-triggered, so that no kind of loss goes unreported.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::{
 };
 use crate::text::{in_quotes, named, visible};
 
-/// How many messages are named in one report; the rest are counted.
+/// Number of messages listed in one report. The rest are counted.
 const MAX_NAMED: usize = 20;
 
-/// How much of a message's text is quoted in a report, in characters.
+/// Number of characters of a message's text that a report quotes.
 const MAX_QUOTED: usize = 200;
 
 /// The key prefix of reports of lost messages.
 const KEY: &str = "undelivered-";
 
 impl Task {
-    /// Tells of all messages that were lost since it was told last, in one message to each who has to know.
+    /// Reports all messages lost since the last report, in one message per recipient.
     pub(super) fn tell_undelivered(&self) -> Option<Step> {
         if bug!(UndeliveredNotTold) {
             return None;
@@ -49,19 +49,18 @@ impl Task {
         Some(Step::Events(events))
     }
 
-    /// Returns who is told of a lost message: its sender and the managers, but nobody who knows it already.
+    /// Returns the recipients of the report: the sender and the managers, except those who know
+    /// already.
     fn told_of(&self, message: &Message) -> Vec<Address> {
         let sender = match &message.from {
             Actor::Operator | Actor::Policy => Some(Address::Operator),
             Actor::Member(name) => self.member(name).map(|_| Address::Member(name.clone())),
             Actor::Provost => None,
         };
-        // A report that is lost itself is told to the operator, and then no more.
+        // A lost report is reported to the operator only, and not again after that.
         let of_report = message.from == Actor::Provost && message.key.starts_with(KEY);
-        let managers = match of_report {
-            true => vec![Address::Operator],
-            false => self.managers_or_operator(),
-        };
+        let managers =
+            if of_report { vec![Address::Operator] } else { self.managers_or_operator() };
         let burier = message.buried_by.as_ref().map(Actor::name);
         let mut told: Vec<Address> = sender.into_iter().chain(managers).collect();
         told.sort();
@@ -70,18 +69,15 @@ impl Task {
         told
     }
 
-    /// Returns those whom the work is managed by. Without a manager that is the operator.
+    /// Returns the managers, or the operator if there are none.
     pub(super) fn managers_or_operator(&self) -> Vec<Address> {
         let managers = self.bound(Role::Manager);
         let managers: Vec<Address> =
             managers.map(|manager| Address::Member(manager.name.clone())).collect();
-        match managers.is_empty() {
-            true => vec![Address::Operator],
-            false => managers,
-        }
+        if managers.is_empty() { vec![Address::Operator] } else { managers }
     }
 
-    /// Returns instructions that nobody handled and nobody laid aside on purpose.
+    /// Returns the dead-lettered instructions, except those dead-lettered explicitly.
     pub fn dead_letters(&self) -> impl Iterator<Item = &Message> {
         let lost = |message: &&Message| {
             matches!(message.standing, Standing::Dead { .. } | Standing::Expired)
@@ -95,7 +91,7 @@ impl Task {
     }
 }
 
-/// Says in words which messages were lost, and why.
+/// Lists the lost messages, with the reasons.
 fn report(lost: &[&Message]) -> String {
     let mut lines: Vec<String> = lost.iter().take(MAX_NAMED).map(|message| line(message)).collect();
     if let more @ 1.. = lost.len().saturating_sub(MAX_NAMED) {
@@ -105,7 +101,7 @@ fn report(lost: &[&Message]) -> String {
         [only] => format!("provost inbox requeue {} --to MEMBER --because TEXT", only.no),
         _ => "provost inbox requeue NO --to MEMBER --because TEXT".to_owned(),
     };
-    lines.push(format!("`{requeue}` has it delivered after all, to another member if need be."));
+    lines.push(format!("To deliver it anyway, run `{requeue}`; --to can name another member."));
     lines.join("\n")
 }
 

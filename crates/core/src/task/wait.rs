@@ -1,4 +1,4 @@
-//! What a caller waits for of a task, judged by the task as it is.
+//! Conditions a caller can wait for, evaluated on the current state of the team.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,24 +8,24 @@ use super::{
 };
 use crate::{verdict::Receipt, wait::WaitStatus};
 
-/// Something that a task does later.
+/// A future result of a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Awaited {
     /// The check with this number.
     Check(u32),
-    /// The audit with this number, and with it the finish that asked for it.
+    /// The audit with this number, and the finish that requested it.
     Audit(u32),
 }
 
-/// What a wait ends with.
+/// The result of a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum WaitResult {
     Checked {
         receipt: Box<Receipt>,
     },
-    /// The task is done.
+    /// The team is done.
     Finished,
     /// The finish was refused, for these reasons.
     Refused {
@@ -34,7 +34,7 @@ pub enum WaitResult {
 }
 
 impl Task {
-    /// Judges what somebody waits for: whether it happened, can no longer happen, or may still.
+    /// Evaluates a wait: whether the result is there, is still pending, or has become impossible.
     pub fn wait_status(&self, awaited: Awaited) -> WaitStatus<WaitResult> {
         match awaited {
             Awaited::Check(no) => self.status_of_check(no),
@@ -53,9 +53,10 @@ impl Task {
         if let Some(over) = self.over() {
             return over;
         }
-        WaitStatus::Impossible(match no <= self.checks_owed {
-            true => format!("the result of check {no} is no longer kept"),
-            false => format!("check {no} was never asked for"),
+        WaitStatus::Impossible(if no <= self.checks_owed {
+            format!("the result of check {no} is no longer kept")
+        } else {
+            format!("check {no} was never requested")
         })
     }
 
@@ -68,22 +69,22 @@ impl Task {
         }
         match &self.audit {
             Some(audit) if audit.no <= no => WaitStatus::Pending,
-            // An audit that passes is the last one: all before the newest were refused.
+            // A passed audit is the last one, so all audits before the newest were refused.
             Some(_) | None if no <= self.audits => {
                 WaitStatus::Done(WaitResult::Refused { blockers: self.blockers.clone() })
             }
-            Some(_) | None => WaitStatus::Impossible(format!("audit {no} was never asked for")),
+            Some(_) | None => WaitStatus::Impossible(format!("audit {no} was never requested")),
         }
     }
 
     fn over(&self) -> Option<WaitStatus<WaitResult>> {
         match &self.phase {
             Phase::Open | Phase::Active | Phase::Paused { .. } => None,
-            // Nothing more happens to it, and whoever waits is not answered.
+            // Injected bug: the team has ended, but the waiting caller gets no response.
             _ if bug!(EndNotNoticed) => Some(WaitStatus::Pending),
             Phase::Done { because } | Phase::Failed { because } | Phase::Cancelled { because } => {
                 let word = self.phase.word();
-                Some(WaitStatus::Impossible(format!("the task is {word}: {because}")))
+                Some(WaitStatus::Impossible(format!("the team is {word}: {because}")))
             }
         }
     }

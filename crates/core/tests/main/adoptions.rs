@@ -1,4 +1,4 @@
-//! One agent is one session's.
+//! An agent belongs to at most one session.
 
 use provost_core::session::{Adopted, Command, Identity, Record, Recorded, Spec};
 

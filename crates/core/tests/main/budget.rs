@@ -1,4 +1,4 @@
-//! The budget of reports that a launch has, whatever channel they come by.
+//! The report budget of a launch, shared by all channels.
 
 use provost_core::{
     lifecycle::{ClaimKind, Flag},
@@ -24,7 +24,7 @@ fn working() -> Bench {
     bench
 }
 
-/// Uses up all bytes but these.
+/// Uses up the budget except for `bytes`.
 fn leave(bench: &mut Bench, bytes: u64) {
     bench.signal(Signal::Said(fact(MAX_REPORT_BYTES - bytes)));
 }
@@ -59,7 +59,7 @@ fn f2_15_number_of_reports_on_the_stream_is_bounded() {
     }
     bench.signal(Signal::Said(fact(0)));
     assert_eq!(refusals(&bench), 1);
-    // The driver folds progress to one a second, so it needs no budget.
+    // The driver limits progress to one signal per second, so it needs no budget.
     bench.signal(Signal::Progress(Progress { done: 1, total: 2 }));
 }
 
@@ -93,7 +93,7 @@ fn f2_15_calls_count_against_the_budget() {
     leave(&mut bench, 1_000);
     bench.signal(Signal::Called { native: native("a"), call: call(500) });
     bench.tell(Command::AnswerCall { no: 1, ok: true, text: "done".to_owned() });
-    // Beside the stream it is refused, and on the stream it is answered, since the agent waits.
+    // Outside the stream it is rejected; on the stream it gets an error answer, because the agent waits for one.
     let launch = bench.launch();
     let beside = bench.try_tell(Command::Called { launch, native: native("b"), call: call(500) });
     assert!(matches!(beside, Err(Rejected::ReportBudget { .. })), "{beside:?}");

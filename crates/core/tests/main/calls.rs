@@ -1,4 +1,4 @@
-//! Calls of tools: each is recorded once and answered once, and the answer is owed to whoever waits for it.
+//! Tool calls: each is recorded once and answered once, and the answer is delivered to the waiting agent.
 
 use provost_core::{
     session::{
@@ -29,7 +29,7 @@ fn calling() -> Bench {
 fn a_call_is_open_until_it_is_answered_and_the_answer_is_owed_to_the_agent() {
     let mut bench = calling();
     assert_eq!(bench.session.calls.open().map(|open| open.no), Some(1));
-    bench.tell(answer(1, "so it stands"));
+    bench.tell(answer(1, "the result"));
     assert_eq!(bench.session.calls.open(), None);
     assert_eq!(bench.try_tell(answer(1, "or so")), Err(Rejected::Nothing), "once");
     let (launch, message) = (bench.launch(), "call-1".to_owned());
@@ -45,7 +45,7 @@ fn a_call_is_open_until_it_is_answered_and_the_answer_is_owed_to_the_agent() {
 #[test]
 fn a_call_that_is_told_again_is_none() {
     let mut bench = calling();
-    bench.tell(answer(1, "so it stands"));
+    bench.tell(answer(1, "the result"));
     let events = bench.log.len();
     assert_eq!(bench.try_signal(call("a")), Err(Rejected::Nothing));
     assert_eq!(bench.log.len(), events);
@@ -56,10 +56,10 @@ fn a_call_that_is_told_again_is_none() {
 #[test]
 fn a_call_beside_the_stream_is_answered_where_it_was_made() {
     let mut bench = calling();
-    bench.tell(answer(1, "so it stands"));
+    bench.tell(answer(1, "the result"));
     let (launch, native, call) = (bench.launch(), "m".to_owned(), Box::new(Call::Look {}));
     bench.tell(Command::Called { launch, native, call });
-    bench.tell(answer(2, "so it stands"));
+    bench.tell(answer(2, "the result"));
     assert!(bench.session.messages.iter().all(|message| message.key != "call-2"));
 }
 
@@ -68,7 +68,7 @@ fn an_answer_whose_caller_died_goes_to_the_process_that_follows() {
     let mut bench = Bench::running(spec());
     bench.signal(Signal::TurnStarted { turn: None });
     bench.signal(Signal::Asked(crate::kit::question("q"))).signal(call("a"));
-    bench.tell(answer(1, "so it stands"));
+    bench.tell(answer(1, "the result"));
     bench.end(End::Exit(0));
     let waits = |bench: &Bench| {
         let answer = bench.session.messages.iter().find(|one| one.key == "call-1");
@@ -79,7 +79,7 @@ fn an_answer_whose_caller_died_goes_to_the_process_that_follows() {
     let reply = provost_core::request::Reply::Text("yes".to_owned());
     bench.tell(Command::Answer { request, revision: 1, reply });
     bench.start();
-    assert!(waits(&bench), "it is told what was carried out");
+    assert!(waits(&bench), "the answer is delivered to the next process");
     let returned = bench.session.messages.iter().find_map(|one| one.returned.clone());
     assert_ne!(returned.map(|returned| returned.launch), Some(bench.launch()));
 }
@@ -96,13 +96,13 @@ fn a_call_of_a_process_that_works_no_longer_is_not_carried_out() {
 #[test]
 fn a_parked_agent_that_calls_is_answered_though_its_attempt_is_sealed() {
     let mut bench = calling();
-    bench.tell(answer(1, "so it stands")).signal(Signal::InputSeen { key: "call-1".to_owned() });
+    bench.tell(answer(1, "the result")).signal(Signal::InputSeen { key: "call-1".to_owned() });
     bench.claim(provost_core::lifecycle::ClaimKind::Completed);
     bench.signal(OVER);
     bench.settle();
     assert!(bench.sealed());
     bench.signal(Signal::TurnStarted { turn: None }).signal(call("b"));
-    bench.tell(answer(2, "so it stands"));
+    bench.tell(answer(2, "the result"));
     let (launch, message) = (bench.launch(), "call-2".to_owned());
     assert!(bench.session.effects().contains(&Effect::Deliver { launch, message }));
 }
@@ -113,7 +113,7 @@ fn a_long_answer_is_clipped_at_the_stated_limit() {
     bench.tell(answer(1, &"ä".repeat(MAX_ANSWER)));
     let said = bench.session.messages.last().expect("it is queued");
     assert!(
-        said.text.len() <= MAX_ANSWER && said.text.ends_with("is left out)"),
+        said.text.len() <= MAX_ANSWER && said.text.ends_with("bytes in total)"),
         "{}",
         said.text.len()
     );

@@ -1,4 +1,4 @@
-//! The table against the golden contract, cell by cell.
+//! Compares the lifecycle table with the golden contract, cell by cell.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Leaving a turn, and making a conversation shorter.
+//! Interrupting a turn and compacting a conversation.
 
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
@@ -18,7 +18,7 @@ fn compact() -> Command {
     Command::Compact { key: "compact".to_owned() }
 }
 
-/// A session whose agent took its instruction and is in a turn.
+/// A session whose agent received its instruction and is in a turn.
 fn at_work() -> Bench {
     at_work_of(spec())
 }
@@ -39,7 +39,7 @@ fn delivery(bench: &Bench) -> Option<String> {
     bench.session.effects().into_iter().find_map(delivered)
 }
 
-/// Gives the message that an effect delivers, if it does.
+/// Returns the key of the message that an effect delivers, if any.
 pub(crate) fn delivered(effect: Effect) -> Option<String> {
     if let Effect::Deliver { message, .. } = effect { Some(message) } else { None }
 }
@@ -48,7 +48,7 @@ fn ended(end: TurnEnd) -> Signal {
     Signal::TurnEnded { turn: Some("u".to_owned()), end, usage: None, says: None }
 }
 
-/// What was asked for and given up is not asked for again by the same command.
+/// Repeating a command whose request was given up does not request it again.
 #[test]
 fn a_key_is_of_one_compaction_and_of_one_interrupt() {
     let mut bench = Bench::running(spec());
@@ -71,7 +71,7 @@ fn whoever_interrupts_a_turn_says_how_it_goes_on_and_nobody_else() {
     bench.signal(ended(TurnEnd::Interrupted));
     assert_eq!((bench.state(), bench.has(Flag::Interrupted)), (State::Idle, true));
     assert_eq!(delivery(&bench), None, "it is not asked for its result");
-    assert_eq!(bench.session.deadline(), None, "a person is waited for");
+    assert_eq!(bench.session.deadline(), None, "it waits for the user");
     bench.tell(crate::kit::send("next", provost_core::session::SendMode::Continue));
     taken(&mut bench, "next");
     bench.signal(Signal::TurnStarted { turn: None });
@@ -208,7 +208,7 @@ fn a_terminal_is_told_to_compact_at_its_prompt_and_shows_that_by_its_own_record(
         what: provost_core::session::Hinted::AtPrompt,
     };
     bench.tell(compact());
-    assert_eq!(delivery(&bench), None, "it is not seen to be at its prompt");
+    assert_eq!(delivery(&bench), None, "it is not known to be at its prompt");
     bench.tell(hint(1));
     assert_eq!(delivery(&bench).as_deref(), Some("compact"));
     taken(&mut bench, "compact");

@@ -1,4 +1,4 @@
-//! A record that was brought from another home: nothing of it goes on here.
+//! Sessions imported from another home: nothing of them continues here until they are taken over.
 
 use provost_core::{
     lifecycle::State,

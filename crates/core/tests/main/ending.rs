@@ -1,4 +1,4 @@
-//! How processes are ended, when an outcome is sealed, and when time alone changes something.
+//! Stopping processes, sealing outcomes, and changes caused by time alone.
 
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
@@ -183,7 +183,7 @@ fn a_leftover_process_is_ended_before_the_seal() {
     assert!(bench.has(Flag::ReapLeftoverPid));
     assert_eq!(due(&bench), Some((10_000, Due::Escalation)));
     bench.pass(9_000);
-    assert!(!bench.sealed(), "it lives");
+    assert!(!bench.sealed(), "its process is alive");
     bench.settle();
     assert!(bench.sealed(), "it could not be ended");
 }
@@ -193,14 +193,14 @@ fn what_is_waited_for_decides_which_deadline_is_next() {
     let mut bench = Bench::new(Spec { afterwards: Afterwards::Park, ..spec() });
     assert_eq!(due(&bench), None);
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("old")) });
-    assert_eq!(due(&bench), None, "a launch that is only owed cannot be silent");
+    assert_eq!(due(&bench), None, "a pending launch cannot be silent");
     bench.pass(5_000).start();
     let silence = Some((300_000, Due::Silence(bench.launch())));
     assert_eq!(due(&bench), silence, "the window begins with the start");
     bench.pass(5_000).signal(Signal::TurnStarted { turn: None });
     assert_eq!(due(&bench), silence, "and anew with whatever is heard");
     bench.signal(Signal::Asked(question("q")));
-    assert_eq!(due(&bench), None, "a person is waited for");
+    assert_eq!(due(&bench), None, "it waits for the user");
     bench.signal(Signal::Withdrawn { native: "q".to_owned() });
     assert_eq!(due(&bench), silence);
     bench.claim(ClaimKind::NeedsInput).signal(OVER);
@@ -210,7 +210,7 @@ fn what_is_waited_for_decides_which_deadline_is_next() {
     bench.pass(50);
     assert_eq!(due(&bench), None, "nothing is waited for of a parked agent");
     bench.tell(Command::Stop);
-    assert_eq!(due(&bench), Some((10_000, Due::Escalation)), "a stop goes on after the seal");
+    assert_eq!(due(&bench), Some((10_000, Due::Escalation)), "a stop continues after the seal");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn an_agent_that_cannot_be_looked_at_is_not_asked_for_its_result() {
     assert!(bench.session.attempt().result_asked.is_none());
     bench.tell(Command::ProcessSeen { launch });
     assert!(bench.session.attempt().result_asked.is_some());
-    assert_eq!(bench.step(), None, "it has the time to tell");
+    assert_eq!(bench.step(), None, "it has time to report");
     let message = bench.session.messages.last().unwrap();
     assert_eq!((message.kind, message.key.as_str()), (MessageKind::ResultWanted, "result-1-0"));
 }
@@ -339,7 +339,7 @@ fn an_agent_with_people_at_its_screen_is_neither_asked_nor_closed_until_they_lef
 
     bench.tell(people(2)).claim(ClaimKind::Completed).signal(OVER).settle();
     assert!(bench.session.attempt().is_sealed());
-    assert_eq!(bench.step(), None, "its process goes on under them");
+    assert_eq!(bench.step(), None, "its process keeps running for the viewers");
     bench.tell(people(0));
     assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::Finished);
 }
@@ -410,12 +410,15 @@ fn a_session_is_closed_when_nothing_is_owed_any_more() {
     bench.claim(ClaimKind::Completed).signal(OVER);
     assert!(!bench.session.is_closed(), "it is not sealed");
     bench.pass(50);
-    assert!(bench.sealed() && !bench.session.is_closed(), "a hook is owed and a process lives");
+    assert!(
+        bench.sealed() && !bench.session.is_closed(),
+        "a hook is pending and the process is alive"
+    );
     run_hooks(&mut bench);
-    assert!(!bench.session.is_closed(), "its process lives");
+    assert!(!bench.session.is_closed(), "its process is alive");
     let launch = bench.launch();
     bench.exit(End::Exit(0), EndedBy::Itself).signal(Signal::Closed);
-    assert!(!bench.session.is_closed(), "its tree may live");
+    assert!(!bench.session.is_closed(), "its process tree may be alive");
     bench.tell(Command::TreeGone { launch, leftovers: 0, verified: true });
     assert!(bench.session.is_closed());
 }

@@ -1,4 +1,4 @@
-//! Which snapshots and receipts count, and what refuted work is told.
+//! Which snapshots and receipts count, and the message that sends failed work back.
 
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
@@ -11,7 +11,7 @@ use provost_core::{
 
 use crate::kit::{Bench, OVER, checked, receipt, send, snapshot, spec};
 
-/// A session whose agent lives and says that it is done.
+/// A session whose live agent claims completion.
 fn done() -> Bench {
     let mut bench = Bench::running(checked());
     bench.claim(ClaimKind::Completed).signal(OVER);
@@ -252,7 +252,7 @@ fn checks_wait_for_the_whole_tree_of_a_process_to_be_gone() {
     let mut unseen = done();
     let launch = unseen.launch();
     unseen.tell(Command::ProcessUnobserved { launch, why: "power loss".to_owned() });
-    assert!(owed_proof(&unseen.session).is_some(), "nobody is left who could tell more");
+    assert!(owed_proof(&unseen.session).is_some(), "no observer is left to report more");
 }
 
 #[test]
@@ -305,11 +305,11 @@ fn a_check_without_an_end_of_its_own_is_flagged_as_unfinished() {
     assert!(bench.has(Flag::ChecksUnfinished));
 }
 
-/// Gives what a living agent is told of its refuted work.
+/// Returns the rework message that a live agent gets after its work was refuted.
 fn told_after(refute: impl FnOnce(&mut Bench)) -> String {
     let mut bench = done();
     refute(&mut bench);
-    let message = bench.session.messages.last().expect("it was told");
+    let message = bench.session.messages.last().expect("a rework message is queued");
     assert_eq!(message.kind, MessageKind::Rework);
     message.text.clone()
 }
@@ -340,7 +340,7 @@ fn check_that_could_not_be_run_is_no_failed_verification() {
     bench.claim(ClaimKind::Completed).end(End::Exit(0)).verify("new", not_run());
     assert_eq!((bench.state(), bench.cause()), (State::Failed, Some(Cause::ChecksNotRun)));
     assert!(bench.has(Flag::ChecksUnfinished));
-    // A living agent is not asked to repair what is not its own.
+    // A live agent is not asked to fix a problem that is not its own.
     let mut bench = done();
     bench.verify("new", not_run());
     assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::ReworkExhausted);
@@ -360,7 +360,7 @@ fn refuted_work_goes_back_with_what_the_refuting_check_printed() {
     bench.tell(printed("lint", CheckEnd::Exit(0), "all is well"));
     bench.tell(printed("check", CheckEnd::Exit(1), "2 failed")).snapshot("new");
     let told = &bench.session.messages.last().unwrap().text;
-    assert_eq!(told, "The check `check` exited with 1. It printed last:\n2 failed");
+    assert_eq!(told, "The check `check` exited with 1. Last output:\n2 failed");
 }
 
 #[test]

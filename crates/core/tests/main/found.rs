@@ -1,4 +1,4 @@
-//! What the laws, the model check and the simulator found, each as the shortest story that shows it.
+//! Regressions found by the laws, the model check and the simulator, each as its shortest reproduction.
 
 use provost_core::{
     lifecycle::{ClaimKind, State},
@@ -20,7 +20,7 @@ fn a_snapshot_told_twice_does_not_confirm_itself() {
     bench.tell(taken.clone());
     assert_eq!(bench.try_tell(taken), Err(Rejected::Nothing));
     bench.check("new", CheckEnd::Exit(0)).pass(60_000);
-    assert_eq!(bench.state(), State::Verifying, "the tree is to be looked at again");
+    assert_eq!(bench.state(), State::Verifying, "the tree needs another snapshot");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn an_instruction_after_the_place_of_work_was_removed_is_refused_and_never_hangs
     bench.claim(ClaimKind::Completed).end(End::Exit(0)).settle().tell(Command::WorkRemoved);
     assert_eq!(bench.try_tell(send("more")), Err(Rejected::PlaceGone(None)));
     assert_eq!(bench.state(), State::Completed);
-    // A ledger of before may have it all the same.
+    // A ledger written by an older version may contain it anyway.
     let opened = AttemptOpened { no: 2, instruction: Some("more".to_owned()) };
     bench.session.evolve(bench.now, &opened.into());
     bench.pass(0).settle();

@@ -1,4 +1,4 @@
-//! What goes on by itself, and what is bounded: crashes, limits of the account, budgets, handshakes.
+//! Automatic resumes and their bounds: crashes, usage limits, budgets and handshakes.
 
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
@@ -17,7 +17,7 @@ fn codex() -> Spec {
     spec
 }
 
-/// A session whose agent named its conversation, heard its instruction and works.
+/// A session whose agent named its thread, received its instruction and is working.
 fn working(spec: Spec) -> Bench {
     let mut bench = Bench::running(spec);
     begin(&mut bench);
@@ -74,7 +74,11 @@ fn a_handshake_has_its_whole_time_while_somebody_is_there_to_shake_hands() {
     let mut bench = Bench::new(codex());
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
     bench.pass(3_600_000).start();
-    assert_eq!(bench.state(), State::Working, "it began when it ran, not when it was owed");
+    assert_eq!(
+        bench.state(),
+        State::Working,
+        "the timeout starts with the process, not with the request"
+    );
     bench.now.mono_ms += 3_600_000;
     let launch = bench.launch();
     bench.tell(Command::LaunchFollowed { launch });
@@ -105,7 +109,7 @@ fn an_agent_that_died_at_work_goes_on_n_times_and_not_once_more() {
         assert_eq!(bench.session.launches[resume].why, LaunchWhy::Crash);
         assert_eq!(bench.state(), State::Working);
         bench.start();
-        let told = bench.session.messages.last().expect("it is told what happened").clone();
+        let told = bench.session.messages.last().expect("it gets a continuation message").clone();
         assert_eq!(told.kind, MessageKind::Continue);
         assert!(told.text.contains("signal 9") && told.text.contains("do it"), "{}", told.text);
         begin(&mut bench);
@@ -166,7 +170,11 @@ fn a_question_outlives_the_process_that_asked_and_an_approval_does_not() {
             assert_eq!(late, Err(Rejected::RequestSettled(request, why)));
         }
         let told = bench.session.messages.iter().any(|m| m.kind == MessageKind::Continue);
-        assert_eq!(told, kind == RequestKind::Approval, "who waits for an answer is told nothing");
+        assert_eq!(
+            told,
+            kind == RequestKind::Approval,
+            "an agent that waits for an answer gets no continuation"
+        );
     }
 }
 
@@ -183,7 +191,11 @@ fn an_approval_that_did_not_arrive_in_time_is_lost_and_an_answer_is_not() {
         bench.start();
         let lost: Vec<&Event> = bench.log.iter().map(|(_, event)| event).collect();
         let lost = lost.iter().any(|event| matches!(event, Event::MessageLost(_)));
-        assert_eq!(lost, kind == RequestKind::Approval, "nobody else may use an approval");
+        assert_eq!(
+            lost,
+            kind == RequestKind::Approval,
+            "an approval is only for the process that asked"
+        );
         assert_eq!(bench.session.launches.len(), 2);
     }
 }
@@ -199,7 +211,7 @@ fn what_is_asked_of_a_stopped_session_is_a_question_to_answer_or_an_approval_tha
     let mut bench = working(codex());
     bench.signal(Signal::Asked(asked(RequestKind::Approval))).tell(Command::Stop);
     let late = answer(&bench, Reply::Approve(provost_core::request::Scope::Once));
-    let why = bench.try_tell(late).expect_err("nobody could use it").to_string();
+    let why = bench.try_tell(late).expect_err("the session was stopped").to_string();
     assert!(why.ends_with("no longer open: the session was stopped"), "{why}");
     let mut bench = working(codex());
     bench.signal(Signal::Asked(asked(RequestKind::Question))).tell(Command::Stop);
@@ -235,7 +247,7 @@ fn a_limit_of_the_account_is_waited_for_and_the_work_goes_on_by_itself() {
     assert!(limited(&bench), "not before its time, and no silence is shown meanwhile");
     bench.pass(bench.session.spec.bounds.limit_jitter_ms + 1);
     assert!(!limited(&bench));
-    let last = bench.session.messages.last().expect("it is told to go on");
+    let last = bench.session.messages.last().expect("it gets a continuation message");
     assert_eq!(last.kind, MessageKind::Continue);
     assert!(delivery(&bench).is_some());
 }
@@ -285,10 +297,10 @@ fn a09_the_jitter_is_the_accounts_and_without_one_the_sessions_own() {
         let mut bench = working(spec);
         bench.signal(over(TurnEnd::Limited { until_ms: Some(0), detail: String::new() }));
         let told = bench.now.mono_ms;
-        // A wait of nothing is over at once.
+        // A wait of 0 ms ends at once.
         bench.session.wait().map_or(0, |wait| wait.until_mono_ms - told)
     };
-    // FNV-1a of these texts, which is the same for ever.
+    // FNV-1a of these texts; it must never change.
     assert_eq!(until(Some("a"), 10_000), 0xaf63_dc4c_8601_ec8c_u64 % 10_000);
     assert_eq!(until(Some("foobar"), 10_000), 0x8594_4171_f739_67e8_u64 % 10_000);
     assert_eq!(until(Some("foobar"), 0), 0);
@@ -550,14 +562,14 @@ fn who_was_told_to_stop_or_was_cancelled_does_not_go_on_however_it_ends() {
     let mut stopped = working(codex());
     stopped.tell(Command::Stop);
     stopped.end_by(End::Exit(1), EndedBy::Itself);
-    assert_eq!(stopped.session.launches.len(), 1, "its process was to end");
+    assert_eq!(stopped.session.launches.len(), 1, "its process was being stopped");
     let mut cancelled = working(codex());
     cancelled.exit(End::Signal(9), EndedBy::Itself);
     cancelled.tell(Command::Cancel { because: "enough".to_owned() });
     let launch = cancelled.launch();
     cancelled.tell(Command::TreeGone { launch, leftovers: 0, verified: true });
     cancelled.signal(Signal::Closed);
-    assert_eq!(cancelled.session.launches.len(), 1, "it died before anybody could stop it");
+    assert_eq!(cancelled.session.launches.len(), 1, "it died before it was stopped");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a screen lets guess of an approval: shown with its source, ruled by nobody, and never that of another.
+//! Requests inferred from the screen: shown with their source, ignored by policy rules, never mixed up.
 
 use provost_core::{
     lifecycle::State,

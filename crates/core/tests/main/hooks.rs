@@ -1,4 +1,4 @@
-//! Hooks are owed for what was configured, once per occasion, under a key of their own.
+//! Hooks run only if configured, once per occasion, each under its own key.
 
 use provost_core::{
     lifecycle::{ClaimKind, State},

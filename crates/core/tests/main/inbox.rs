@@ -1,4 +1,4 @@
-//! What is said to an agent: queued, delivered in order, or told to be lost.
+//! Messages to an agent: queued, delivered in order, or reported as lost.
 
 use provost_core::{
     lifecycle::{ClaimKind, State},
@@ -19,7 +19,7 @@ fn lost(key: &str) -> Command {
     Command::MessageLost { key: key.to_owned(), reason: "gone".to_owned() }
 }
 
-/// What is to be handed to the agent next.
+/// Returns the key of the message to deliver next.
 fn delivery(bench: &Bench) -> Option<String> {
     bench.session.effects().into_iter().find_map(|effect| {
         let Effect::Deliver { message, .. } = effect else { return None };
@@ -27,7 +27,7 @@ fn delivery(bench: &Bench) -> Option<String> {
     })
 }
 
-/// A plain command that reads its standard input.
+/// A plain command with an open standard input.
 fn reading() -> Spec {
     let mut spec = command_spec();
     spec.agent.input = Input::Open;
@@ -39,7 +39,7 @@ fn messages_are_delivered_one_by_one_in_their_order() {
     let mut bench = Bench::new(spec());
     bench.tell(send("first", SendMode::Continue));
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("old")) });
-    assert_eq!(delivery(&bench), None, "nobody listens yet");
+    assert_eq!(delivery(&bench), None, "no process is running yet");
     bench.start();
     for key in ["instruction-1", "first"] {
         assert_eq!(delivery(&bench).as_deref(), Some(key));
@@ -174,7 +174,7 @@ fn what_is_said_while_the_operator_stops_it_is_refused_until_it_has_ended() {
     bench.settle();
     assert!(bench.sealed() && bench.session.messages.iter().all(|m| m.key != "a"));
     bench.tell(said);
-    assert_eq!(bench.session.attempt().no, 2, "it goes on with that");
+    assert_eq!(bench.session.attempt().no, 2, "it continues with that");
 
     let mut waiting = Bench::running(spec());
     waiting.claim(ClaimKind::NeedsInput).signal(OVER).tell(Command::Stop);

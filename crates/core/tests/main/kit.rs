@@ -1,4 +1,4 @@
-//! Short ways to say what the tests are about.
+//! Fixtures and shorthands for session tests.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ pub(crate) fn command_spec() -> Spec {
     spec
 }
 
-/// A question that the agent waits for, under its own name for it.
+/// A blocking question with the agent's own id for it.
 pub(crate) fn question(native: &str) -> Asked {
     Asked {
         native: native.to_owned(),
@@ -129,11 +129,11 @@ pub(crate) fn send(key: &str, mode: SendMode) -> Command {
     Command::Send { key: key.to_owned(), text: format!("the text of {key}"), mode }
 }
 
-/// The end of a turn that went well.
+/// The successful end of a turn.
 pub(crate) const OVER: Signal =
     Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
 
-/// A session under test, with a clock and a journal that only go forward.
+/// A session under test, with a clock and a journal cursor that only move forward.
 pub(crate) struct Bench {
     pub(crate) session: Session,
     pub(crate) log: Vec<(Moment, Event)>,
@@ -150,7 +150,7 @@ impl Bench {
         Bench { session, log: vec![(now, opened.into())], now, cursor: 0 }
     }
 
-    /// A session whose first launch runs.
+    /// Opens a session and starts its first launch.
     pub(crate) fn running(spec: Spec) -> Bench {
         let mut bench = Bench::new(spec);
         let base = Some(snapshot("old"));
@@ -159,7 +159,7 @@ impl Bench {
         bench
     }
 
-    /// A session whose first launch ended with a question, and whose second runs.
+    /// Opens a session whose first launch ended with a question and whose second launch is running.
     pub(crate) fn resumed() -> Bench {
         let mut bench = Bench::running(spec());
         bench.signal(Signal::Asked(question("q"))).end(End::Exit(0));
@@ -207,7 +207,7 @@ impl Bench {
                 None => return,
             }
         }
-        panic!("advance() does not come to rest: {:?}", self.log.last());
+        panic!("advance() does not terminate: {:?}", self.log.last());
     }
 
     pub(crate) fn pass(&mut self, ms: u64) -> &mut Self {
@@ -217,7 +217,7 @@ impl Bench {
         self
     }
 
-    /// Lets time pass until nothing is due any more, silence included.
+    /// Advances the clock until no deadline but silence is left.
     pub(crate) fn settle(&mut self) -> &mut Self {
         for _ in 0..100 {
             let Some((at, due)) = self.session.deadline() else { return self };
@@ -237,7 +237,7 @@ impl Bench {
         self.tell(Command::Observed { launch, signal, cursor })
     }
 
-    /// Lets a signal come that may say nothing new.
+    /// Sends a signal that may be rejected.
     pub(crate) fn try_signal(&mut self, signal: Signal) -> Result<(), Rejected> {
         self.cursor += 10;
         let cursor = Cursor { offset: self.cursor, skip: 0 };
@@ -253,7 +253,7 @@ impl Bench {
         self.tell(Command::Report { from, testimony: Testimony::Claim { kind, text } })
     }
 
-    /// The process ends by itself; its stream closes and its tree is gone.
+    /// Ends the process by itself, closes its stream and reports its tree as gone.
     pub(crate) fn end(&mut self, end: End) -> &mut Self {
         self.end_by(end, EndedBy::Itself)
     }
@@ -261,19 +261,19 @@ impl Bench {
     pub(crate) fn end_by(&mut self, end: End, by: EndedBy) -> &mut Self {
         let launch = self.launch();
         self.tell(Command::ProcessEnded { launch, end, by });
-        if self.session.launch(launch).expect("it was owed").stream.closed.is_none() {
+        if self.session.launch(launch).expect("it was requested").stream.closed.is_none() {
             self.signal(Signal::Closed);
         }
         self.tell(Command::TreeGone { launch, leftovers: 0, verified: true })
     }
 
-    /// Answers the snapshot that is owed now.
+    /// Answers the pending snapshot.
     pub(crate) fn snapshot(&mut self, tree: &str) -> &mut Self {
         let taken = self.snapshot_taken(tree);
         self.tell(taken)
     }
 
-    /// What the taker of the snapshot that is owed now says of it.
+    /// Builds the result of the pending snapshot.
     pub(crate) fn snapshot_taken(&self, tree: &str) -> Command {
         let attempt = self.session.attempt();
         let no = attempt.verifying.taken + 1;
@@ -281,13 +281,13 @@ impl Bench {
         Command::SnapshotTaken { attempt: attempt.no, no, snapshot: snapshot(tree), caveats }
     }
 
-    /// Tells how the only check ended on a tree.
+    /// Finishes the only check on a tree.
     pub(crate) fn check(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         let attempt = self.session.attempt().no;
         self.tell(Command::CheckFinished { attempt, receipt: receipt(tree, "check", end) })
     }
 
-    /// Carries out the checks that are owed: commits `tree`, and lets every check end like this.
+    /// Runs the pending verification: snapshots `tree` and ends every check with `end`.
     pub(crate) fn verify(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         for _ in 0..10 {
             let owed = self.session.effects();
@@ -303,21 +303,21 @@ impl Bench {
         panic!("verification does not end")
     }
 
-    /// Decides a command without folding what comes of it.
+    /// Decides a command without applying its events.
     pub(crate) fn decide(&self, command: &Command) -> Result<Vec<Event>, Rejected> {
         self.session.decide(command, self.now)
     }
 
-    /// Says that the process ended, and nothing yet of its stream and its tree.
+    /// Ends the process, but leaves its stream open and its tree unknown.
     pub(crate) fn exit(&mut self, end: End, by: EndedBy) -> &mut Self {
         let launch = self.launch();
         self.tell(Command::ProcessEnded { launch, end, by })
     }
 
-    /// The reader of the stream says that nothing was heard since the last signal.
+    /// Reports silence on the stream since the last signal, after the stale window.
     pub(crate) fn hear_silence(&mut self) -> &mut Self {
         let launch = self.launch();
-        let heard_ms = self.session.launch(launch).expect("it was owed").stream.heard.mono_ms;
+        let heard_ms = self.session.launch(launch).expect("it was requested").stream.heard.mono_ms;
         self.pass(self.session.spec.bounds.stale_ms);
         self.tell(Command::Silence { launch, heard_ms })
     }

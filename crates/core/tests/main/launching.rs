@@ -1,4 +1,4 @@
-//! From the place of work to a running process, and what is believed of it.
+//! From preparing the worktree to a running process, and the observed state of that process.
 
 use provost_core::{
     ids::LaunchId,
@@ -23,7 +23,7 @@ fn with_setup() -> Spec {
     Spec { setup: Some("make".to_owned()), ..spec() }
 }
 
-/// The setup for the first attempt.
+/// The setup effect of the first attempt.
 const SET_UP: Effect = Effect::RunSetup { attempt: 1 };
 const PREPARE: Effect = Effect::PrepareWork { attempt: 1 };
 
@@ -100,8 +100,8 @@ fn nothing_more_is_said_to_a_session_whose_place_of_work_was_removed() {
 #[test]
 fn a_refusal_names_the_branch_that_holds_the_work() {
     let told = |branch: Option<&str>| Rejected::PlaceGone(branch.map(str::to_owned)).to_string();
-    assert_eq!(told(None), "its place of work was removed");
-    let named = "its place of work was removed; its work is on the branch b";
+    assert_eq!(told(None), "its worktree was removed");
+    let named = "its worktree was removed; its work is on the branch b";
     assert_eq!(told(Some("b")), named);
 }
 
@@ -121,7 +121,7 @@ fn a_start_that_nobody_hears_of_is_ended_step_by_step_and_not_forgotten() {
     bench.settle();
     assert_eq!((bench.step(), bench.state()), (Some(StopStep::GivenUp), State::Cancelled));
     assert!(bench.sealed() && bench.has(Flag::NotVerifiedGone));
-    // It may run: somebody goes on ending it, and says when that is done.
+    // It may be running: the stop effect stays until the process is known to be gone.
     assert!(bench.owes(&Effect::StopLaunch(launch, StopStep::GivenUp)));
     assert!(!bench.session.is_closed());
     bench.tell(Command::ProcessUnobserved { launch, why: why() });
@@ -179,12 +179,12 @@ fn what_could_not_be_prepared_is_tried_again_for_the_next_attempt() {
     bench.tell(prepared()).tell(set_up(2, Some("no make"))).settle();
     assert_eq!((bench.sealed(), bench.session.attempt().no), (true, 2));
     bench.tell(send("twice", SendMode::Continue));
-    assert!(!bench.session.effects().iter().any(prepares), "it stands");
+    assert!(!bench.session.effects().iter().any(prepares), "the worktree exists");
     assert!(bench.owes(&Effect::RunSetup { attempt: 3 }), "its record has another name");
-    assert_eq!(bench.decide(&set_up(2, None)), Err(Rejected::Nothing), "that was told late");
+    assert_eq!(bench.decide(&set_up(2, None)), Err(Rejected::Nothing), "that result is late");
     bench.tell(set_up(3, None));
     assert_eq!(bench.session.launches.len(), 1);
-    // What was set up is not set up again.
+    // A finished setup is not repeated.
     assert_eq!(bench.session.setup, SetupState::Done);
 }
 
@@ -248,7 +248,7 @@ fn a_tree_is_gone_after_the_end_and_once() {
     let mut bench = Bench::running(spec());
     let launch = bench.launch();
     let gone = Command::TreeGone { launch, leftovers: 0, verified: true };
-    assert_eq!(bench.try_tell(gone.clone()), Err(Rejected::Nothing), "it lives");
+    assert_eq!(bench.try_tell(gone.clone()), Err(Rejected::Nothing), "its process is alive");
     bench.exit(End::Exit(0), EndedBy::Itself);
     bench.tell(gone.clone());
     assert_eq!(bench.try_tell(gone), Err(Rejected::Nothing));
@@ -302,7 +302,7 @@ fn a_journal_is_read_until_both_its_stream_and_its_tree_are_over() {
 
     let mut bench = Bench::running(spec());
     bench.exit(End::Exit(0), EndedBy::Itself).signal(Signal::Closed);
-    assert!(follow(&bench), "its tree may live");
+    assert!(follow(&bench), "its process tree may be alive");
 }
 
 #[test]

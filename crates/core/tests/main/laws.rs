@@ -1,4 +1,4 @@
-//! The laws over random commands at random times, and the bounds at N and N+1.
+//! The session laws under random commands at random times, and limits tested at N and N+1.
 
 use proptest::prelude::*;
 use provost_core::{
@@ -16,10 +16,10 @@ use crate::{
     watched::Watch,
 };
 
-/// More events than this in a row by themselves mean a rule that does not come to rest.
+/// Maximum number of automatic events in a row; more mean that a rule never settles.
 const MAX_FOLLOW_UPS: usize = 64;
 
-/// A session with its log, watched.
+/// A session with its log and the law checker.
 struct Lab {
     session: Session,
     log: Vec<(Moment, Event)>,
@@ -45,8 +45,8 @@ impl Lab {
         self.hear_silence();
     }
 
-    /// What the reader of the stream says when silence is due: nothing was heard since. What follows from it may be due at
-    /// once, as a reaction to silence that waits for nothing; each time something changes, and it has an end.
+    /// Reports silence whenever its deadline is reached. A reaction to silence with no delay can make the next one due
+    /// at once; each report must change something, and the sequence must end.
     fn hear_silence(&mut self) {
         for _ in 0..MAX_FOLLOW_UPS {
             let Some((at, Due::Silence(launch))) = self.session.deadline() else { return };
@@ -82,7 +82,7 @@ impl Lab {
                 }
             }
         }
-        panic!("the rules do not come to rest\n{}", self.told());
+        panic!("the rules do not terminate\n{}", self.told());
     }
 
     fn fold(&mut self, event: Event) {
@@ -93,7 +93,7 @@ impl Lab {
         judged.unwrap_or_else(|why| panic!("{why}\n{}", self.told()));
     }
 
-    /// Replays the log in its stored form.
+    /// Encodes, decodes and replays the log.
     fn replayed(&self) -> Session {
         let stored: Vec<(Moment, Event)> = self
             .log
@@ -113,13 +113,13 @@ impl Lab {
     }
 }
 
-/// How many stories are tried; a run that mutates the rules hundreds of times asks for fewer of them.
-#[expect(clippy::disallowed_methods, reason = "a test is told how long it may take")]
+/// Number of random stories per law. Mutation testing lowers it through `PROVOST_LAW_CASES`.
+#[expect(clippy::disallowed_methods, reason = "the environment sets how long the test may take")]
 fn cases() -> u32 {
     std::env::var("PROVOST_LAW_CASES").map_or(3_000, |told| told.parse().expect("a number"))
 }
 
-/// Tells one story, and gives what came of it.
+/// Runs one random story and returns the session.
 fn story(seed: u64, steps: &[(u64, u64)]) -> Lab {
     let mut lab = Lab::open(&mut Rng::new(seed));
     let prepared = Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
@@ -127,7 +127,7 @@ fn story(seed: u64, steps: &[(u64, u64)]) -> Lab {
     for (ms, choice) in steps {
         lab.pass(*ms);
         let command = random_command(&lab.session, &mut Rng::new(*choice));
-        // A refusal is an answer too: what counts is that there is one for every state and command.
+        // Rejections are fine: every state must only have some answer to every command.
         lab.tell(&command).ok();
     }
     lab
@@ -253,7 +253,7 @@ fn a_moving_tree_is_taken_again_n_times_and_not_once_more() {
             bench.check(&tree, CheckEnd::Exit(0));
         }
         bench.snapshot("tree-again");
-        assert_eq!(bench.state(), State::Disputed, "at N+1 nobody believes the tree");
+        assert_eq!(bench.state(), State::Disputed, "at N+1 the tree is disputed");
     }
 }
 

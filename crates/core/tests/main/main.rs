@@ -1,4 +1,4 @@
-//! Tests of the pure domain through its public surface.
+//! Tests of the pure domain through its public API.
 
 mod adoptions;
 mod budget;
@@ -43,7 +43,7 @@ mod streams;
 mod tasks;
 mod typing;
 mod verdict;
-// The laws have one wording, the simulator's.
+// The laws are defined once, in the simulator.
 mod waiting;
 #[expect(unreachable_pub, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/laws.rs"]

@@ -1,4 +1,4 @@
-//! Another conversation at the same screen: followed when a person goes on there, and never taken for a hidden one.
+//! Thread switches: followed when the user continues in another thread, but not for hidden threads.
 
 use provost_core::{
     lifecycle::State,
@@ -27,7 +27,7 @@ fn moves(bench: &mut Bench, thread: &str) -> Result<(), Rejected> {
     hook(bench, Recorded::Moved { thread: thread.to_owned() })
 }
 
-/// A terminal whose first conversation had a turn.
+/// A terminal session whose first thread had one turn.
 fn talked() -> Bench {
     let mut bench = Bench::running(terminal());
     bench.records(100, named("one")).begins(200, "a").ends(9_000, "a");
@@ -50,7 +50,7 @@ fn a_person_who_goes_on_in_another_conversation_is_followed_there_and_both_are_r
     assert_eq!(moves(&mut bench, "two"), Ok(()));
     assert_eq!(bench.session.thread.as_deref(), Some("two"));
     assert_eq!(moved(&bench), [("one".to_owned(), "two".to_owned())]);
-    assert_eq!(moves(&mut bench, "two"), Err(Rejected::Nothing), "it is told once");
+    assert_eq!(moves(&mut bench, "two"), Err(Rejected::Nothing), "it is recorded once");
     bench.records(50, named("two")).begins(60, "b");
     assert_eq!((bench.state(), bench.session.turns), (State::Working, 2), "places begin anew");
     bench.ends(70, "b");

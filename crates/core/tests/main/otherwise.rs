@@ -1,4 +1,4 @@
-//! What became of an approval is compared with what was answered.
+//! Compares the outcome of an approved or denied item with the answer.
 
 use provost_core::{
     lifecycle::Flag,
@@ -8,7 +8,7 @@ use provost_core::{
 
 use crate::kit::{Bench, question, send, spec};
 
-/// A session that asked for an approval.
+/// A session with an open approval request.
 fn asked() -> Bench {
     let mut bench = Bench::running(spec());
     let asked = Asked { kind: RequestKind::Approval, ..question("a") };
@@ -53,7 +53,7 @@ fn what_was_denied_and_done_or_approved_and_declined_is_flagged() {
 fn it_is_told_once_and_only_of_what_was_answered_here() {
     let nothing = Err(Rejected::Nothing);
     let mut bench = asked();
-    assert_eq!(bench.try_signal(came_out(true)), nothing, "nobody answered it here");
+    assert_eq!(bench.try_signal(came_out(true)), nothing, "it was not answered here");
     let mut bench = answered(Reply::Deny);
     let another = Signal::CameOut { native: "another".to_owned(), done: true };
     assert_eq!(bench.try_signal(another), nothing);

@@ -1,4 +1,4 @@
-//! What people and Provost decided stands above what the table found.
+//! Decisions by the user or Provost override the lifecycle table.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Turns that the agent begins by itself, messages that are refused because of them, and launches that are repeated.
+//! Turns that the agent starts by itself, messages refused because of them, and retried launches.
 
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, Rule, State},
@@ -21,7 +21,7 @@ fn codex() -> Spec {
     with(Driver::Codex, spec())
 }
 
-/// A session whose agent heard its instruction and is in its first turn.
+/// A session whose agent received its instruction and is in its first turn.
 fn working() -> Bench {
     let mut bench = Bench::running(codex());
     ready(&mut bench);
@@ -30,7 +30,7 @@ fn working() -> Bench {
     bench
 }
 
-/// The same with a person at its screen, so that it is not asked for a result.
+/// The same with a viewer attached, so that the agent is not asked for a result.
 fn attended() -> Bench {
     let mut bench = working();
     let launch = bench.launch();
@@ -54,7 +54,7 @@ fn over(end: TurnEnd) -> Signal {
     Signal::TurnEnded { turn: Some("turn".to_owned()), end, usage: None, says: None }
 }
 
-/// Lets the message that is next reach the agent, and returns the key under which it was written.
+/// Delivers the next message and returns the key under which it was written.
 fn deliver(bench: &mut Bench) -> String {
     let key = next(bench).expect("a message is to be delivered");
     bench.signal(Signal::InputSeen { key: key.clone() });
@@ -131,7 +131,7 @@ fn f4_2_goal_set_at_rest_begins_a_turn() {
 
 #[test]
 fn f4_2_refused_question_is_no_failure_and_is_asked_again() {
-    // Whether the turn in its way was seen before or after the refusal.
+    // Whether the blocking turn was seen before or after the refusal.
     for seen_first in [false, true] {
         let mut bench = working();
         bench.signal(over(TurnEnd::Ok));
@@ -253,7 +253,7 @@ fn limit(bench: &Bench) -> Signal {
     over(TurnEnd::Limited { until_ms: Some(until), detail: "used up".to_owned() })
 }
 
-/// One-shot work that exited at a usage limit.
+/// A one-shot session that exited at a usage limit.
 fn exited_at_limit(spec: Spec) -> Bench {
     let mut bench = Bench::running(with(Driver::CodexExec, spec));
     ready(&mut bench);
@@ -277,7 +277,7 @@ fn f4_3_once_a_usage_limit_is_waited_for_and_resumed() {
     assert_eq!(bench.session.launches[1].why, LaunchWhy::Limit);
     assert!(bench.session.one_shot_text().contains("used up"));
     bench.start();
-    assert_eq!(bench.session.one_shot_text(), "do it", "it was told once");
+    assert_eq!(bench.session.one_shot_text(), "do it", "the limit message was sent once");
     assert_eq!(next(&bench), None, "nothing can be said to it while it runs");
     turn(&mut bench);
     bench.claim(ClaimKind::Completed).signal(over(TurnEnd::Ok)).end(End::Exit(0));

@@ -1,4 +1,4 @@
-//! The pane of somebody else's agent: when it is a place to type into, and that nothing is typed there twice.
+//! Panes of external agents: when Provost may type into them, and that nothing is typed twice.
 
 use provost_core::{
     request::{Asked, Reply, RequestKind},
@@ -25,7 +25,7 @@ fn in_a_pane() -> Spec {
     spec
 }
 
-/// An adopted agent at its prompt, in an open pane, with a text that waits.
+/// An adopted agent at its prompt in an open pane, with a queued text.
 fn at_its_prompt() -> Bench {
     let mut bench = Bench::new(in_a_pane());
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
@@ -117,7 +117,7 @@ fn a_turn_is_left_and_a_conversation_compacted_in_the_pane() {
     assert!(delivers(&bench), "it is typed at the prompt");
     let keyed = |way| Command::Keyed { launch, key: "short".to_owned(), way };
     bench.tell(keyed(Way::Typing)).tell(keyed(Way::Keys));
-    // In somebody else's pane anybody may begin a turn: only the compaction itself is proof.
+    // The user may start a turn in an external pane, so only the compaction itself confirms the message.
     records(&mut bench, 13, Recorded::TurnStarted { turn: Some("b".to_owned()) });
     assert_eq!(fate(&bench, 2), MessageFate::Queued);
     records(&mut bench, 14, Recorded::Compacted);
@@ -169,7 +169,7 @@ fn only_an_open_pane_is_typed_into() {
 fn what_is_about_to_be_typed_is_recorded_first_and_only_once() {
     let mut bench = at_its_prompt();
     bench.tell(keyed(&bench, Way::Typing));
-    assert!(!delivers(&bench), "whoever comes after a crash types nothing");
+    assert!(!delivers(&bench), "a daemon restarted after a crash types nothing");
     assert!(bench.try_tell(keyed(&bench, Way::Typing)).is_err());
     bench.tell(keyed(&bench, Way::Keys));
     records(&mut bench, 10, Recorded::Prompted { text: "hello".to_owned() });
@@ -207,7 +207,7 @@ fn the_key_that_sends_is_pressed_once_more_and_then_nothing() {
     bench.tell(keyed(&bench, Way::Keys)).pass(3_000);
     assert!(presses(&bench));
     bench.tell(keyed(&bench, Way::Pressing));
-    assert!(!presses(&bench), "whoever comes after a crash presses nothing");
+    assert!(!presses(&bench), "a daemon restarted after a crash presses nothing");
     bench.tell(keyed(&bench, Way::Pressed)).pass(3_000);
     let way = bench.session.messages[0].typed.map(|typed| typed.way);
     assert_eq!((way, delivers(&bench)), (Some(Way::Doubted), false));
@@ -224,8 +224,8 @@ fn without_a_pane_there_is_no_way_in() {
     assert_eq!(bench.try_tell(send("one")), Err(Rejected::NoWayIn));
 }
 
-/// Something that may happen to an adopted session, in any order; an effect is taken up by daemons that may crash
-/// before they tell more of it.
+/// Returns a random event of an adopted session. A daemon may start an effect and crash before it
+/// reports the result.
 fn anything(bench: &Bench, rng: &mut Rng, place: u64) -> Command {
     let launch = bench.launch();
     let ways = [Way::Typing, Way::Keys, Way::Pressing, Way::Pressed, Way::Doubted, Way::Again];
@@ -257,7 +257,7 @@ fn no_order_of_adopting_crashing_and_restarting_types_twice_or_changes_a_seal() 
         let mut sealed = None;
         for step in 0..40 {
             let command = anything(&bench, &mut rng, 10 + step);
-            // What comes late or twice is refused, which is the point.
+            // Late or repeated commands are rejected, as they should be.
             bench.try_tell(command).ok();
             if rng.percent(20) {
                 bench.pass(1_500);

@@ -1,4 +1,4 @@
-//! The project's rules about approvals.
+//! The project's approval rules.
 
 use proptest::prelude::*;
 use provost_core::{
@@ -17,7 +17,7 @@ fn words(text: &str) -> Matcher {
     Matcher::Command(text.split(' ').map(str::to_owned).collect())
 }
 
-/// A command in the session's working directory, whose programs all are files that the agent cannot write.
+/// A command in the session's worktree whose programs all resolve to files that the agent cannot write.
 fn command(line: &str) -> Subject {
     let found = |word: String| {
         let name = word.rsplit('/').next().unwrap_or_default();
@@ -109,7 +109,7 @@ fn a_permission_for_one_file_is_none_for_another() {
     }
 }
 
-/// Files by their names and by where these lead.
+/// A subject with these paths and their symlink targets.
 fn leading(paths: &[&str], real: &[&str]) -> Subject {
     let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
     Subject { paths: owned(paths), real_paths: owned(real), ..Subject::default() }

@@ -1,4 +1,4 @@
-//! Random specs and commands: whatever may be asked of or observed about a session, in any order.
+//! Random specs and commands: anything that can be requested of or observed about a session, in any order.
 
 use provost_core::{
     ids::{LaunchId, RequestId, TreeId},
@@ -19,7 +19,7 @@ use crate::{
     rng::Rng,
 };
 
-/// The windows are small, so that a few random steps of time cross them.
+/// Small time windows, so that a few random time steps cross them.
 fn bounds(rng: &mut Rng) -> Bounds {
     Bounds {
         settle_ms: rng.pick(&[0, 50]),
@@ -52,9 +52,11 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
     ]);
     let adopted = spec.agent.driver == terminal && rng.percent(40);
     spec.adopted = adopted.then(Default::default);
-    // Nobody begins an agent of somebody else with an instruction, or has its work checked.
-    spec.instruction = spec.instruction.filter(|_| !adopted);
-    spec.checks.retain(|_| !adopted);
+    // An adopted agent has no initial instruction and no checks.
+    if adopted {
+        spec.instruction = None;
+        spec.checks.clear();
+    }
     spec.agent.input = rng.pick(&[Input::Closed, Input::Open]);
     spec.exit0 = rng.pick(&[Exit0::SaysNothing, Exit0::IsDone]);
     spec.afterwards = rng.pick(&[Afterwards::Close, Afterwards::Park]);
@@ -65,7 +67,7 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
     spec
 }
 
-/// Any answer to any occasion, whether it is one or not.
+/// Returns any act for any occasion, valid or not.
 fn random_reaction(no: u64, rng: &mut Rng) -> Reaction {
     let full = On::Context { percent: 50 };
     let text = "go on".to_owned();
@@ -87,7 +89,7 @@ fn random_reaction(no: u64, rng: &mut Rng) -> Reaction {
     }
 }
 
-/// Anything at all: some of it makes sense for the session, much of it does not.
+/// Returns a random command; many are invalid for the session.
 pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> Command {
     match rng.below(10) {
         0 => about_work(session, rng),
@@ -156,10 +158,7 @@ fn about_process(session: &Session, rng: &mut Rng) -> Command {
 fn observed(session: &Session, rng: &mut Rng) -> Command {
     let launch = some_launch(session, rng);
     let folded = session.launch(launch).map_or(0, |launch| launch.cursor.offset);
-    let offset = match rng.percent(90) {
-        true => folded + 1 + rng.below(3),
-        false => rng.below(folded + 1),
-    };
+    let offset = if rng.percent(90) { folded + 1 + rng.below(3) } else { rng.below(folded + 1) };
     let cursor = Cursor { offset, skip: rng.below(2) };
     if session.spec.agent.driver.has_terminal() && rng.percent(70) {
         return seen(session, launch, rng);
@@ -171,7 +170,7 @@ fn observed(session: &Session, rng: &mut Rng) -> Command {
     }
 }
 
-/// What is seen beside a protocol, at a place that may have been read before.
+/// Returns a random watch command, at a position that may have been read before.
 fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
     let watch = session.launch(launch).map(|launch| launch.watch.clone()).unwrap_or_default();
     let newest = watch.records.values().chain(watch.hints.values()).map(|seen| seen.place).max();
@@ -331,9 +330,10 @@ fn by_people(session: &Session, rng: &mut Rng) -> Command {
             None => Command::Tick,
         },
         10..=12 => {
-            let from = match rng.percent(80) {
-                true => Reporter::Launch(some_launch(session, rng)),
-                false => Reporter::Operator,
+            let from = if rng.percent(80) {
+                Reporter::Launch(some_launch(session, rng))
+            } else {
+                Reporter::Operator
             };
             Command::Report { from, testimony: testimony(rng) }
         }
@@ -342,7 +342,7 @@ fn by_people(session: &Session, rng: &mut Rng) -> Command {
     }
 }
 
-/// Mostly the newest launch, sometimes an older one, rarely one that never was.
+/// Mostly the newest launch, sometimes an older one, rarely one that does not exist.
 fn some_launch(session: &Session, rng: &mut Rng) -> LaunchId {
     let newest = session.launches.len() as u32;
     let no = match rng.below(20) {

@@ -1,4 +1,4 @@
-//! What is done by itself: on which occasion, how often, and to whom never.
+//! Reactions: on which occasions they act, how often, and which agents they never touch.
 
 use provost_core::{
     lifecycle::{ClaimKind, State},
@@ -35,7 +35,7 @@ fn hand_over() -> Act {
     Act::HandOver { agent: Box::new(heir), text: Some("You are the second.".to_owned()) }
 }
 
-/// A session whose agent took its instruction and is in a turn.
+/// A session whose agent received its instruction and is in a turn.
 fn at_work(spec: Spec) -> Bench {
     let mut bench = Bench::running(spec);
     bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
@@ -46,7 +46,7 @@ fn at_work(spec: Spec) -> Bench {
 
 const FULL: Signal = Signal::Context(Context { used: 90, window: 100 });
 
-/// Brings the occasion about.
+/// Triggers the occasion.
 fn begin(bench: &mut Bench, on: On) {
     match on {
         On::Quiet => {}
@@ -71,7 +71,7 @@ fn begin(bench: &mut Bench, on: On) {
     }
 }
 
-/// Lets time pass, and the reader of the stream say that nothing was heard.
+/// Advances the clock and reports silence if it is due.
 fn pass(bench: &mut Bench, ms: u64) {
     bench.pass(ms);
     if let Some((at, Due::Silence(launch))) = bench.session.deadline()
@@ -131,7 +131,7 @@ fn a_reaction_does_what_it_is_for() {
     pass(&mut nudged, 100);
     let said = nudged.session.messages.last().unwrap();
     assert_eq!((said.kind, said.text.as_str()), (MessageKind::Nudge, "go on"));
-    assert_eq!(nudged.state(), State::Working, "it is no turn and no end");
+    assert_eq!(nudged.state(), State::Working, "it neither starts nor ends a turn");
 
     let mut left = at_work(reacting(On::Quiet, interrupt()));
     pass(&mut left, 100);
@@ -231,7 +231,7 @@ fn nothing_is_done_to_what_is_over_or_being_ended() {
     ];
     for (no, end) in ends.into_iter().enumerate() {
         for on in [On::Quiet, On::NeedsInput, On::Context { percent: 1 }] {
-            // Whoever asks has not ended, whatever it claims.
+            // A session with an open question has not ended, even if it claims completion.
             if (no, on) == (2, On::NeedsInput) {
                 continue;
             }
@@ -281,7 +281,7 @@ fn r18_another_agent_goes_on_once_all_of_the_former_is_gone_and_that_is_recorded
     let by = provost_core::session::EndedBy::Provost;
     bench.exit(provost_core::session::End::Signal(15), by);
     bench.pass(60_000);
-    assert!(!bench.sealed(), "the end of the former is none of the work");
+    assert!(!bench.sealed(), "the end of the former agent is not the end of the work");
     assert_eq!(bench.session.launches.len(), 1, "its tree is not known to be gone");
     bench.tell(Command::TreeGone { launch, leftovers: 0, verified: true }).signal(Signal::Closed);
     assert_eq!(bench.session.launches[1].why, LaunchWhy::HandedOver);

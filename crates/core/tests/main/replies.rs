@@ -1,4 +1,4 @@
-//! Ids answered are ids asked; a decision is for approvals and an answer for questions.
+//! Replies must match the request: its question ids, and a decision for approvals or an answer for questions.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,11 @@ fn what_is_not_offered_is_refused_only_where_nothing_else_is_taken() {
     let mut one = asked(RequestKind::Question, &["a"]);
     let choice = |label: &str| Choice { label: label.to_owned(), description: String::new() };
     one.questions[0].options = vec![choice("red"), choice("blue")];
-    assert_eq!(one.check(&text("green")), Ok(()), "who does not say so takes any text");
+    assert_eq!(
+        one.check(&text("green")),
+        Ok(()),
+        "any text is accepted unless the options are exclusive"
+    );
     one.questions[0].only_options = true;
     assert_eq!(one.check(&text("blue")), Ok(()));
     let refused = one.check(&text("green")).unwrap_err();

@@ -1,4 +1,4 @@
-//! A secret answer is recorded nowhere, and asked for again if it got lost on its way.
+//! Secret answers are never recorded, and are asked for again if they get lost in delivery.
 
 use provost_core::{
     request::{Asked, Fate, Question, Reply, RequestKind, Waiting},
@@ -27,7 +27,7 @@ fn asked(secret: bool) -> Asked {
     }
 }
 
-/// A session whose agent asked and got its answer.
+/// A session whose agent asked a question that was answered.
 fn answered(secret: bool) -> Bench {
     let mut bench = Bench::running(spec());
     bench.signal(Signal::Asked(asked(secret)));

@@ -1,4 +1,4 @@
-//! What the user interrupted or stopped, what is left in a worktree, and what becomes of a team's sessions.
+//! Sessions that the user interrupts or stops, commits of their worktrees, and dismissal of a team's sessions.
 
 use provost_core::{
     ids::TreeId,
@@ -37,7 +37,7 @@ fn interrupt_that_came_too_late_does_not_finish_the_turn() {
     let mut bench = Bench::running(spec());
     bench.signal(BEGINS);
     bench.tell(Command::Interrupt { key: "i".to_owned(), text: None });
-    // Somebody at the screen was faster.
+    // A user at the screen interrupted first.
     bench.signal(INTERRUPTED);
     assert!(bench.session.awaits_user());
     assert!(bench.session.attempt().result_asked.is_none());

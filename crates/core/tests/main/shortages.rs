@@ -1,4 +1,4 @@
-//! Effects that met a shortage: they wait, are tried again, and fail nothing.
+//! Effects that hit a resource shortage: they wait, are retried, and fail nothing.
 
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
@@ -16,7 +16,7 @@ fn short(bench: &Bench, effect: &Effect) -> Command {
     Command::EffectShort { effect, tries, shortage }
 }
 
-/// A session whose launch is owed.
+/// A session with a pending launch.
 fn owed() -> (Bench, Effect) {
     let mut bench = Bench::new(spec());
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("old")) });
@@ -70,7 +70,7 @@ fn late_word_of_a_shortage_is_known_as_one() {
     bench.start();
     assert_eq!(bench.try_tell(short(&bench, &start)), Err(Rejected::Nothing), "it runs");
     let kept_at_it = bench.try_tell(short(&bench, &follow));
-    assert_eq!(kept_at_it, Err(Rejected::Nothing), "whoever follows tries again itself");
+    assert_eq!(kept_at_it, Err(Rejected::Nothing), "the follower retries by itself");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a session keeps only to show it: stops under way, hooks that have ended, warnings.
+//! State kept only for display: stops in progress, ended hooks, warnings.
 
 use provost_core::{
     lifecycle::Flag,
@@ -73,7 +73,7 @@ fn hooks_that_ended_are_kept_and_the_oldest_forgotten() {
 #[test]
 fn a_spec_of_before_had_no_warnings() {
     let mut value = serde_json::to_value(spec()).expect("a spec has string keys");
-    assert!(value.get("warnings").is_none(), "nothing is written where there is none");
+    assert!(value.get("warnings").is_none(), "an empty list is not written");
     value["warnings"] = serde_json::json!(["beware"]);
     let read: Spec = serde_json::from_value(value).expect("a spec");
     assert_eq!(read.warnings, ["beware"]);

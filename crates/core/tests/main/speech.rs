@@ -1,4 +1,4 @@
-//! What agents and people say: reports with their standing, questions with their answers.
+//! Reports and their status, questions and their answers.
 
 use provost_core::{
     ids::RequestId,
@@ -41,7 +41,7 @@ fn a_report_stands_by_who_makes_it_and_when() {
     let mut bench = Bench::running(command_spec());
     let agent = Reporter::Launch(bench.launch());
     for kind in [Working, NeedsInput, Completed, Failed] {
-        assert_eq!(standing(&bench, &claims(agent, kind)), Standing::Applied, "it lives");
+        assert_eq!(standing(&bench, &claims(agent, kind)), Standing::Applied, "it is alive");
     }
     bench.end(End::Exit(0));
     assert_eq!(standing(&bench, &claims(agent, Working)), Standing::Recorded, "it has ended");
@@ -52,7 +52,7 @@ fn a_report_stands_by_who_makes_it_and_when() {
     for kind in [NeedsInput, Completed, Failed] {
         assert_eq!(standing(&bench, &claims(agent, kind)), Standing::RecordedLate);
     }
-    assert_eq!(standing(&bench, &tells(agent)), Standing::Applied, "a fact is no outcome");
+    assert_eq!(standing(&bench, &tells(agent)), Standing::Applied, "a fact is not an outcome");
     assert_eq!(standing_of(&[]), None);
 }
 
@@ -226,7 +226,7 @@ fn an_answer_goes_to_the_question_that_was_answered() {
     assert_eq!((message.kind, message.key.as_str()), (MessageKind::Answer, "answer-2-1"));
     let said = Some(Reply::Text("yes".to_owned()));
     assert_eq!((message.request, message.reply.clone()), (Some(b), said));
-    assert_eq!(bench.session.launches.len(), 1, "the agent lives");
+    assert_eq!(bench.session.launches.len(), 1, "the agent is alive");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Sessions from their first event to their seal, told as they happen.
+//! Scenarios of whole sessions, from the first event to the seal.
 
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
@@ -61,7 +61,7 @@ fn checks_make_succeeded_and_only_they() {
     bench.claim(ClaimKind::Completed).end(End::Exit(0));
     assert_eq!(bench.state(), State::Verifying);
     bench.pass(60_000);
-    assert!(!bench.sealed(), "nothing is final while a check is owed");
+    assert!(!bench.sealed(), "nothing is final while a check is pending");
     bench.verify("new", CheckEnd::Exit(0)).settle();
     assert_eq!(bench.state(), State::Succeeded);
     assert!(bench.sealed());

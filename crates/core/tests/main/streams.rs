@@ -1,4 +1,4 @@
-//! What a launch's stream shows, how far it was read, and what is flagged about it.
+//! Signals on a launch's stream, its read cursor, and its flags.
 
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
@@ -91,7 +91,7 @@ fn an_agent_at_its_output_limit_waits_until_the_limit_is_raised() {
     assert_eq!(bench.session.output_limit, now + 1);
     assert!(!bench.has(Flag::OutputLimit));
     bench.tell(at_limit).exit(End::Exit(0), EndedBy::Itself);
-    assert!(!bench.has(Flag::OutputLimit), "nobody waits any more");
+    assert!(!bench.has(Flag::OutputLimit), "no process waits any more");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn an_agent_without_room_on_the_disk_waits_until_there_is_some() {
     bench.tell(flows);
     assert!(!bench.has(Flag::NoRoom));
     bench.tell(full).exit(End::Exit(0), EndedBy::Itself);
-    assert!(!bench.has(Flag::NoRoom), "nobody waits any more");
+    assert!(!bench.has(Flag::NoRoom), "no process waits any more");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is typed into terminals: which answer, in which order, how often, and what is given up.
+//! Typing into terminals: which answer, in which order, how often, and when input is given up.
 
 use provost_core::{
     lifecycle::State,
@@ -48,7 +48,7 @@ fn lost_because(bench: &Bench, no: usize) -> String {
     reason.clone()
 }
 
-/// An agent that asks, was answered, and has somebody at its screen.
+/// A session whose request was answered while a viewer is attached.
 fn answered_while_attended() -> Bench {
     let mut bench = Bench::running(terminal());
     bench.begins(10, "a").records(20, Recorded::Asked(asks("one")));
@@ -70,7 +70,7 @@ fn an_answer_that_waits_is_lost_when_its_request_is_settled_at_the_screen() {
     bench.shows(Glimpse::Screen, 80, Hinted::Working);
     bench.shows(Glimpse::Screen, 90, Hinted::Asks(approval()));
     people(&mut bench, 0);
-    assert_eq!(delivery(&bench), None, "nobody answered the second");
+    assert_eq!(delivery(&bench), None, "the second was not answered");
     let request = bench.session.requests[0].id;
     let late = Command::Answer { request, revision: 1, reply: Reply::Deny };
     let refused = bench.try_tell(late).unwrap_err();
@@ -101,7 +101,11 @@ fn an_answer_is_typed_for_the_newest_request_only() {
     let why = bench.session.held_back(launch, &bench.session.messages[0]);
     assert_eq!(why, Some(HeldBack::AsksElse));
     approve(&mut bench, 1);
-    assert_eq!(held_back(&bench), Some(HeldBack::AsksElse), "which of two stands there?");
+    assert_eq!(
+        held_back(&bench),
+        Some(HeldBack::AsksElse),
+        "it is unknown which of the two is shown"
+    );
     bench.records(60, Recorded::WentOn);
     assert!(!lost_because(&bench, 0).is_empty() && !lost_because(&bench, 1).is_empty());
 }
@@ -111,7 +115,7 @@ fn an_answer_to_what_was_asked_again_is_lost() {
     let mut bench = answered_while_attended();
     bench.records(50, Recorded::Asked(asks("one")));
     assert_eq!(bench.session.requests[0].revision, 2);
-    assert!(lost_because(&bench, 0).contains("asked anew"));
+    assert!(lost_because(&bench, 0).contains("asked again"));
     approve(&mut bench, 0);
     people(&mut bench, 0);
     assert_eq!(delivery(&bench).as_deref(), Some("answer-1-2"));
@@ -302,7 +306,7 @@ fn a_turn_that_somebody_else_may_have_begun_is_no_compaction() {
     assert_eq!((bench.session.compacting().is_some(), bench.session.turns), (true, 0));
 }
 
-/// "hello" was typed, and somebody was at the screen after that.
+/// "hello" was typed, and a viewer was attached afterwards.
 fn typed_and_attended() -> Bench {
     let mut bench = typed();
     bench.pass(10);
@@ -317,7 +321,7 @@ fn what_no_turn_took_is_given_up_with_the_reason_and_the_next_text_goes() {
     let mut bench = typed();
     bench.tell(send("two", "and this"));
     bench.pass(10).begins(20, "a").pass(10).ends(30, "a");
-    assert!(lost_because(&bench, 0).contains("record does not show it"));
+    assert!(lost_because(&bench, 0).contains("transcript does not show it"));
     assert_eq!(delivery(&bench).as_deref(), Some("two"));
 }
 
@@ -330,7 +334,7 @@ fn what_nothing_is_heard_of_is_given_up_after_a_time() {
     bench.pass(29_999);
     assert_eq!((fate(&bench), delivery(&bench)), (&MessageFate::Queued, None));
     bench.pass(1);
-    assert!(lost_because(&bench, 0).contains("record does not show it"));
+    assert!(lost_because(&bench, 0).contains("transcript does not show it"));
     assert_eq!(delivery(&bench).as_deref(), Some("two"));
 }
 
@@ -446,7 +450,7 @@ fn a_turn_that_is_interrupted_before_the_answer_was_typed_loses_it() {
     assert_eq!(bench.log.iter().filter(|(_, event)| lost(event)).count(), 1);
 }
 
-/// Something that may happen to a terminal; what is owed is done by whoever gets to it.
+/// Returns a random event of a terminal session.
 fn anything(bench: &Bench, rng: &mut Rng, place: u64) -> Command {
     let launch = bench.launch();
     let hinted = |by, what| Command::Hinted { launch, by, place, what };
@@ -477,7 +481,7 @@ fn anything(bench: &Bench, rng: &mut Rng, place: u64) -> Command {
     }
 }
 
-/// The holder writes what is owed, as its journal shows.
+/// Lets the holder write the pending input, as its journal shows.
 fn write_what_is_owed(bench: &mut Bench) {
     let pressed = bench.session.effects().into_iter().find_map(|effect| {
         if let Effect::PressAgain { message, .. } = effect { Some(again(&message)) } else { None }
@@ -495,7 +499,7 @@ fn the_laws_of_typing_hold_in_any_order_of_screens_records_and_people() {
         let watch = Watch::of(&bench.session);
         for step in 0..60 {
             let command = anything(&bench, &mut rng, 10 + step);
-            // What comes late or twice is refused, which is the point.
+            // Late or repeated commands are rejected, as they should be.
             bench.try_tell(command).ok();
             bench.pass(rng.pick(&[0, 5, 5, 300, 3_000]));
             let told = watch.rest(&bench.session, bench.now);

@@ -1,4 +1,4 @@
-//! A verdict comes from evidence for the same tree, or not at all.
+//! A verdict needs evidence for the same tree.
 
 use provost_core::{
     ids::TreeId,

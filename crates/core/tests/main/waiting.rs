@@ -1,4 +1,4 @@
-//! Waiting for a person is no silence, and lasts until the answer is really typed.
+//! Waiting for the user is not silence, and lasts until the answer is typed.
 
 use provost_core::{
     lifecycle::{ClaimKind, State},
@@ -50,7 +50,7 @@ fn m06_nor_is_it_one_if_it_was_settled_at_the_screen() {
     assert_eq!(window(&bench), Some(bench.session.spec.bounds.stale_ms));
 }
 
-/// A terminal that is seen to ask, with somebody at it.
+/// A terminal that shows a request while a viewer is attached.
 fn attended() -> Bench {
     let mut bench = Bench::running(terminal());
     bench.begins(10, "a").records(20, Recorded::Asked(approval()));
@@ -70,7 +70,7 @@ fn an_answer_that_waits_leaves_the_session_needing_input_until_it_is_typed() {
     assert_eq!((bench.state(), window(&bench)), (State::NeedsInput, None), "and no window runs");
     let launch = bench.launch();
     bench.tell(Command::PeopleAttached { launch, people: 0 });
-    let key = delivery(&bench).expect("nobody is in its way");
+    let key = delivery(&bench).expect("no viewer blocks it");
     bench.signal(Signal::InputSeen { key });
     assert_eq!(bench.state(), State::Working);
     assert_eq!(bench.session.current_launch().unwrap().stream.heard, bench.now);
@@ -84,7 +84,7 @@ fn an_answer_that_waits_for_nothing_that_is_shown_blocks_nobody() {
     assert_eq!((bench.state(), bench.session.waiting_answer()), (State::Working, None));
 }
 
-/// A session that says something to an agent that is quiet.
+/// A spec with a reaction that nudges a quiet agent.
 fn nudging(spec: Spec) -> Spec {
     let act = provost_core::session::Act::Nudge { text: "go on".to_owned() };
     let wake =
@@ -92,7 +92,7 @@ fn nudging(spec: Spec) -> Spec {
     Spec { reactions: vec![wake], ..spec }
 }
 
-/// One whose nudge waits for the end of a turn.
+/// A session whose nudge waits for the end of a turn.
 fn nudged() -> Bench {
     let mut bench = Bench::running(nudging(terminal()));
     bench.begins(10, "a").shows(Glimpse::Osc, 20, Hinted::AtPrompt).pass(100);
@@ -121,7 +121,7 @@ fn a_nudge_for_a_silence_is_dropped_with_a_record_when_the_turn_ends_first() {
         "it waits as long as the silence"
     );
     bench.ends(30, "a");
-    assert_eq!(dropped(&bench), Some("what it was for was over first"));
+    assert_eq!(dropped(&bench), Some("its occasion ended first"));
     assert_eq!(delivery(&bench), None, "nothing is typed when the turn is over");
 }
 
@@ -147,7 +147,7 @@ fn a_nudge_that_is_on_its_way_arrives() {
     let launch = bench.launch();
     let heard_ms = bench.session.launch(launch).unwrap().stream.heard.mono_ms;
     bench.tell(Command::Silence { launch, heard_ms });
-    let key = delivery(&bench).expect("an agent with a protocol is told at once");
+    let key = delivery(&bench).expect("an agent with a protocol gets it at once");
     bench.signal(Signal::Progress(provost_core::session::Progress { done: 1, total: 2 }));
     assert_eq!(dropped(&bench), None);
     bench.signal(Signal::InputSeen { key });

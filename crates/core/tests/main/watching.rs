@@ -1,4 +1,4 @@
-//! What is seen beside a protocol: what records may do and what a terminal only lets guess.
+//! Observations outside a protocol: records, and signals inferred from a terminal.
 
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
@@ -31,7 +31,7 @@ pub(crate) fn identity() -> Identity {
     Identity { pid: 7, start_time: 8, boot_id: "boot".to_owned() }
 }
 
-/// A session with the agent of somebody else.
+/// A session that adopted an external agent.
 pub(crate) fn watching(spec: Spec) -> Bench {
     let mut bench = Bench::new(spec);
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
@@ -40,7 +40,7 @@ pub(crate) fn watching(spec: Spec) -> Bench {
     bench
 }
 
-/// What is said next at a place of its own.
+/// Shorthands for observations, each at its own position.
 pub(crate) trait Says {
     fn records(&mut self, place: u64, what: Recorded) -> &mut Bench;
     fn shows(&mut self, by: Glimpse, place: u64, what: Hinted) -> &mut Bench;
@@ -224,7 +224,7 @@ fn text_is_typed_at_an_empty_prompt_only() {
     assert_eq!((held_back(&bench), delivery(&bench).as_deref()), (None, Some("one")));
 }
 
-/// A session with "hello" typed at its prompt.
+/// A terminal session with "hello" typed at its prompt.
 pub(crate) fn typed() -> Bench {
     let mut bench = Bench::running(terminal());
     bench.shows(Glimpse::Osc, 10, Hinted::AtPrompt).tell(send("one", "hello"));
@@ -276,7 +276,7 @@ fn a_turn_is_over_when_the_file_says_so_and_not_at_a_hook_that_may_send_it_on() 
     assert_eq!(bench.state(), State::Working);
     bench.ends(20, "a");
     assert_eq!(bench.state(), State::Idle);
-    // The oldest versions write nothing of turns: there the hook is all that there is.
+    // The oldest versions record no turns in the rollout; there, only the hook reports them.
     let mut old = Bench::running(terminal());
     let begin = Recorded::TurnStarted { turn: Some("a".to_owned()) };
     old.tell(Command::Recorded { launch, by: Record::Hook, place: 0, what: begin });
@@ -289,7 +289,7 @@ fn a_screen_that_shows_the_same_after_the_codes_told_of_an_error_is_news() {
     let mut bench = Bench::running(terminal());
     bench.shows(Glimpse::Screen, 5, Hinted::AtPrompt).shows(Glimpse::Osc, 7, Hinted::Rests);
     bench.tell(send("k", "text"));
-    assert_eq!(held_back(&bench), Some(HeldBack::NotAtPrompt), "nobody has looked since");
+    assert_eq!(held_back(&bench), Some(HeldBack::NotAtPrompt), "the screen was not read since");
     bench.shows(Glimpse::Screen, 9, Hinted::AtPrompt);
     assert_eq!(held_back(&bench), None);
 }
@@ -311,7 +311,7 @@ fn a_screen_that_shows_the_same_after_codes_that_told_of_work_is_news_for_their_
 #[test]
 fn what_was_typed_is_delivered_when_the_agents_own_record_shows_it() {
     let mut bench = typed();
-    assert_eq!(*fate(&bench), MessageFate::Queued, "it reached a terminal, and nobody else");
+    assert_eq!(*fate(&bench), MessageFate::Queued, "it reached the terminal, not yet the agent");
     assert_eq!(delivery(&bench), None, "it is not typed twice");
     bench.records(20, Recorded::Prompted { text: "something else".to_owned() });
     assert_eq!(*fate(&bench), MessageFate::Queued);
@@ -333,7 +333,7 @@ fn what_is_not_proved_is_sent_off_once_more_and_then_waits_with_the_reason() {
     bench.pass(3_000);
     assert_eq!(*fate(&bench), MessageFate::Queued);
     assert!(bench.session.messages[0].unproved.is_some());
-    assert_eq!(delivery(&bench), None, "it may stand at the prompt already");
+    assert_eq!(delivery(&bench), None, "it may already be at the prompt");
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn a_turns_beginning_that_is_read_late_does_not_settle_what_is_asked_in_it() {
     bench.shows(Glimpse::Screen, 10, Hinted::Asks(approval()));
     assert_eq!(bench.state(), State::NeedsInput);
     bench.begins(20, "a");
-    assert_eq!(bench.state(), State::NeedsInput, "it still stands on the screen");
+    assert_eq!(bench.state(), State::NeedsInput, "it is still on the screen");
     bench.shows(Glimpse::Screen, 30, Hinted::Working);
     assert_eq!(bench.state(), State::Working);
 }
@@ -490,7 +490,7 @@ fn an_adopted_agent_is_watched_and_its_end_has_no_code() {
     bench.settle();
     assert_eq!(bench.state(), State::EndedUnclaimed);
     assert!(bench.has(Flag::ExitCodeUnobserved) && bench.has(Flag::Adopted));
-    assert_eq!(bench.session.launches.len(), 1, "nobody starts it again");
+    assert_eq!(bench.session.launches.len(), 1, "it is not started again");
 }
 
 #[test]
@@ -541,7 +541,7 @@ fn an_adopted_agent_is_never_ended_by_provost() {
     assert_eq!(bench.state(), State::Cancelled);
     assert!(bench.session.attempt().is_sealed(), "its process need not end for that");
     let follows = |effect: &Effect| matches!(effect, Effect::Follow(_));
-    assert!(!bench.session.effects().iter().any(follows), "nobody watches it any more");
+    assert!(!bench.session.effects().iter().any(follows), "it is no longer watched");
     assert!(bench.log.iter().all(|(_, event)| !matches!(event, Event::StopAsked(_))));
 }
 
@@ -608,7 +608,7 @@ fn an_answer_to_somebody_elses_agent_is_refused_without_a_pane_and_after_its_end
         bench.tell(Command::ProcessUnobserved { launch, why: "it left".to_owned() });
         let why = "the process that asked has ended";
         assert_eq!(bench.try_tell(answer()), Err(Rejected::RequestSettled(request, why)));
-        assert_eq!(bench.session.launches.len(), 1, "nobody starts it again");
+        assert_eq!(bench.session.launches.len(), 1, "it is not started again");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Words and keys: one each, the same in code, in what is stored and in what is shown.
+//! Names and keys are the same in code, in storage and in output.
 
 use provost_core::{
     ids::{LaunchId, SessionId},
@@ -65,7 +65,7 @@ fn hooks_are_named_for_what_happened() {
     assert!("session.working".parse::<HookEvent>().is_err(), "it comes and goes by itself");
 }
 
-/// An outside command runs in a directory of this name: another name would let it run twice.
+/// An external command runs in a directory with this name; another name would run it twice.
 #[test]
 fn keys_of_effects_stay_what_they_are() {
     let key = HookKey { event: HookEvent::LateClaim, no: 3 };

@@ -1,7 +1,7 @@
-//! The app-server's protocol: a fold over what the server said and what was written to it.
+//! The app-server protocol: a fold over the lines in both directions.
 //!
-//! Only turns of the session's own thread are turns of the session. Sub-agents have threads of their
-//! own: what they use counts, what they ask is asked, and their turns are theirs.
+//! Only turns of the session's own thread are turns of the session. Sub-agents have their own
+//! threads: their usage and their requests count for the session, their turns do not.
 
 use std::{
     collections::VecDeque,
@@ -37,13 +37,13 @@ use crate::{
     tools::{Called, NOT_THE_MAIN_AGENT, NOTED, call},
 };
 
-/// The method by which the server ends what a turn left running.
+/// The method that ends commands which a turn left running.
 const CLEAN: &str = "thread/backgroundTerminals/clean";
 
-/// So many turns that were asked for a result are remembered; the last ones matter.
+/// Maximum number of remembered turns that were asked for a result; the newest ones matter.
 const MAX_RESULTS: usize = 20;
 
-/// So much may be told late; more requests than that no session has.
+/// Capacity of the deferred-signal queue; exceeds the request limit.
 const MAX_LATE: usize = 2 * MAX_OPEN_REQUESTS;
 
 /// Follows one app-server.
@@ -57,7 +57,7 @@ pub(crate) struct AppServer {
     root: Option<String>,
     /// The open turn of that thread.
     turn: Option<String>,
-    /// The end of a turn, until what the turn left running is ended too.
+    /// The end of a turn, held back until the commands it left running are ended too.
     cleaning: Option<Cleaning>,
     /// The turns that were asked for a result.
     results: VecDeque<String>,
@@ -65,35 +65,36 @@ pub(crate) struct AppServer {
     requests: Requests,
     meter: Meter,
     limits: Limits,
-    /// How full the context of the session's own thread is, as it was told last.
+    /// How full the context of the session's own thread is, as last reported.
     context: Option<Context>,
-    /// What the session's own thread is set to, as far as the server told.
+    /// The settings of the session's own thread, as far as reported.
     settings: Option<Settings>,
     outbox: Outbox,
-    /// What a line showed besides its own signal, told with the next ones that show nothing.
+    /// Further signals of a line, returned with later lines that yield none.
     late: VecDeque<Signal>,
-    /// What was said last in the open turn, as an answer.
+    /// The last answer in the open turn.
     words: Option<String>,
-    /// Whether the session's own thread has an active goal: then the server begins its next turn.
+    /// Whether the session's own thread has an active goal: then the server starts the next turn
+    /// itself.
     goal: bool,
 }
 
-/// A turn that is over for the agent, and not yet for whoever looks at its work.
+/// A turn that has ended for the agent while its background commands are still being ended.
 #[derive(Debug)]
 struct Cleaning {
-    /// The id of the request whose answer ends it.
+    /// The id of the cleanup request; its answer releases the signal.
     key: String,
     ended: Signal,
 }
 
-/// How far the handshake has come.
+/// The progress of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Greeting,
     Probing,
     Opening,
     Working,
-    /// The server was refused, or refused: what it says further means nothing.
+    /// One side rejected the other; further lines are ignored.
     Refused,
 }
 
@@ -146,7 +147,7 @@ impl Protocol for AppServer {
     }
 }
 
-// The handshake, and what becomes of what was said.
+// The handshake, and the answers to our requests.
 impl AppServer {
     fn heard(&mut self, message: Message) -> Option<Signal> {
         match message {
@@ -171,11 +172,11 @@ impl AppServer {
     fn greeted(&mut self, outcome: Outcome) -> Option<Signal> {
         let told = match outcome {
             Ok(told) => told,
-            Err(why) => return self.refuse(format!("codex refused to be initialized: {why}")),
+            Err(why) => return self.refuse(format!("codex rejected the initialization: {why}")),
         };
         let agent = text(&told, "userAgent").unwrap_or_default();
         let Some(version) = Version::of_user_agent(agent) else {
-            return self.refuse(format!("codex does not tell its version: {agent:?}"));
+            return self.refuse(format!("codex did not report its version: {agent:?}"));
         };
         self.version = version;
         if version < FLOOR {
@@ -188,7 +189,7 @@ impl AppServer {
         None
     }
 
-    /// The probe is refused by every server; by which others it would take it is known.
+    /// Every server rejects the probe; the error lists the methods that it accepts.
     fn probed(&mut self, outcome: Outcome) -> Option<Signal> {
         let methods = outcome.err().as_deref().and_then(methods_in);
         let record = Record { version: self.version, methods };
@@ -237,7 +238,7 @@ impl AppServer {
         Some(Signal::Refused { reason })
     }
 
-    /// Takes the answer to something that was said to the agent.
+    /// Handles the answer to a message, an interrupt or a cleanup.
     fn said(&mut self, id: &str, outcome: Outcome) -> Option<Signal> {
         if let Some(key) = id.strip_prefix(INTERRUPT) {
             self.clean(key, None);
@@ -275,18 +276,21 @@ impl AppServer {
         }
     }
 
-    /// A turn's end and an interrupt leave running commands behind. They are ended, whether there was a turn
-    /// to interrupt or not. Gives the id of the request, if the server knows it.
+    /// Ends the commands that a turn or an interrupt leaves running, even if there was no turn to
+    /// interrupt. Returns the id of the request if the server supports the method.
     fn clean(&mut self, name: &str, thread: Option<&str>) -> Option<String> {
         let able = self.record.as_ref().is_some_and(|record| record.has_method(CLEAN));
-        let thread = thread.or(self.root.as_deref()).filter(|_| able)?;
+        if !able {
+            return None;
+        }
+        let thread = thread.or(self.root.as_deref())?;
         let key = format!("p:clean-{name}");
         let line = wire::request(&key, CLEAN, json!({"threadId": thread}));
         self.outbox.owe(key.clone(), line);
         Some(key)
     }
 
-    /// Tells the end that was held back.
+    /// Releases the end of the turn that was held back.
     fn cleaned(&mut self) -> Option<Signal> {
         self.cleaning.take().map(|cleaning| cleaning.ended)
     }
@@ -296,7 +300,7 @@ impl AppServer {
     }
 }
 
-// What the server tells.
+// Notifications of the server.
 impl AppServer {
     fn noted(&mut self, note: Note, at_ms: Option<u64>) -> Option<Signal> {
         match note {
@@ -321,7 +325,7 @@ impl AppServer {
                 match self.meter.told(&thread, total, last).map(Signal::Usage) {
                     None => context,
                     used => {
-                        // The latest counts.
+                        // Only the latest context matters.
                         self.late.retain(|late| !matches!(late, Signal::Context(_)));
                         self.late.extend(context);
                         used
@@ -353,22 +357,23 @@ impl AppServer {
         }
     }
 
-    /// Gives how full the context of the session's own thread is, if that is another than was told before.
+    /// Returns how full the context of the session's own thread is, if that changed.
     fn filled(&mut self, thread: &str, used: u64, window: Option<u64>) -> Option<Context> {
         let filled = Context { used, window: window? };
         let new = self.is_root(Some(thread)) && self.context.replace(filled) != Some(filled);
         new.then_some(filled)
     }
 
-    /// A change that somebody made at the screen would be seen nowhere else.
+    /// Reports a change of settings. One that a user made on the screen would be recorded nowhere
+    /// else.
     fn set(&mut self, new: Settings) -> Option<Signal> {
         let before = self.settings.replace(new.clone());
         let text = before.and_then(|before| before.changes(&new))?;
         Some(Signal::Warned { text })
     }
 
-    /// One thread has one turn at a time. Old versions give a message for an open turn the name of another
-    /// one, which then begins and never ends.
+    /// Handles the start of a turn. A thread has one turn at a time, but old versions give a
+    /// message to an open turn another turn id, which starts and never ends.
     fn turn_started(&mut self, thread: Option<&str>, turn: String) -> Option<Signal> {
         if let Some(thread) = thread.or(self.root.as_deref()) {
             self.meter.turn_started(thread);
@@ -379,7 +384,8 @@ impl AppServer {
         self.turn = Some(turn.clone());
         self.words = None;
         let started = Signal::TurnStarted { turn: Some(turn) };
-        // A server that begins the next turn has not answered and need not: the ended one is told first.
+        // A server that starts the next turn may never answer the cleanup: the ended turn is
+        // reported first.
         match self.cleaned() {
             None => Some(started),
             ended => {
@@ -389,7 +395,8 @@ impl AppServer {
         }
     }
 
-    /// For the same reason what ends is what began; a review, too, begins under another name than it ends.
+    /// Handles the end of a turn. It ends the turn that started, whatever its id: see above. A
+    /// review, too, starts under another id than it ends.
     fn turn_ended(&mut self, thread: Option<&str>, turn: String, end: TurnEnd) -> Option<Signal> {
         self.close_turn(&turn);
         if !self.is_root(thread) {
@@ -398,7 +405,7 @@ impl AppServer {
         }
         let begun = self.turn.take().unwrap_or(turn);
         self.close_turn(&begun);
-        // What a turn left running for its goal is not ended between two turns: the next has begun by then.
+        // Between two turns of a goal nothing is cleaned up: the next turn has already started.
         let continues = self.goal && end == TurnEnd::Ok;
         let name = wire::hashed_key("turn-", &begun);
         let key = if continues { None } else { self.clean(&name, None) };
@@ -414,7 +421,7 @@ impl AppServer {
         }
     }
 
-    /// Nothing of an ended turn waits any more. Not every version tells that of each request.
+    /// Withdraws all requests of an ended turn. Not every version reports each of them.
     fn close_turn(&mut self, turn: &str) {
         self.items.close_turn(turn);
         let over = self.requests.turn_over(turn);
@@ -455,10 +462,12 @@ impl AppServer {
         }
     }
 
-    /// How full the context is now is told anew, whatever it was.
+    /// Forgets the known context of the thread, so that the next report of it counts as new.
     fn compacted(&mut self, place: &Place) -> Option<Signal> {
         let ours = self.is_root(place.thread.as_deref());
-        self.context = self.context.filter(|_| !ours);
+        if ours {
+            self.context = None;
+        }
         ours.then_some(Signal::Compacted)
     }
 
@@ -468,7 +477,7 @@ impl AppServer {
         wanted && self.is_root(place.thread.as_deref())
     }
 
-    /// Without a name it is the only one that there is.
+    /// Whether the thread is the session's own. Without an id it is the only one.
     fn is_root(&self, thread: Option<&str>) -> bool {
         match (thread, &self.root) {
             (Some(thread), Some(root)) => thread == root,
@@ -478,7 +487,7 @@ impl AppServer {
     }
 }
 
-// What the server asks.
+// Requests of the server.
 impl AppServer {
     fn requested(&mut self, id: &Id, method: &str, params: &Value) -> Option<Signal> {
         if self.requests.knows(id, fingerprint(method, params)) {
@@ -539,10 +548,10 @@ impl AppServer {
         Ok(Signal::Asked(asked))
     }
 
-    /// Notes that the server waits for an answer that only the session can give.
+    /// Records that the server waits for an answer which only the session can provide.
     fn wait(&mut self, id: &Id, method: &str, params: &Value, native: &str) -> Result<(), String> {
         if self.requests.is_full() {
-            return Err(format!("{MAX_WAITING} requests wait for an answer already"));
+            return Err(format!("{MAX_WAITING} requests are already pending"));
         }
         let item = text(params, "itemId").or(text(params, "callId"));
         self.requests.open(Pending {
@@ -562,12 +571,12 @@ impl AppServer {
     }
 
     fn refuse_request(&mut self, id: &Id, why: &str) {
-        let line = wire::refusal(id, &format!("provost cannot have this answered: {why}"));
+        let line = wire::refusal(id, &format!("provost cannot handle this request: {why}"));
         self.outbox.owe(id.key("p:refuse-"), line);
     }
 }
 
-/// Whether a refusal says that another turn, or too much work, is in the way, and not the message itself.
+/// Whether the rejection is due to another turn or to load, and not to the message itself.
 fn is_busy(reason: &str) -> bool {
     reason.contains("ActiveTurn") || reason.contains("overloaded")
 }

@@ -1,21 +1,21 @@
-//! What a version of Codex can do, and what follows if it cannot.
+//! The capabilities of a Codex version, and the consequences of missing ones.
 //!
-//! The version is told by the handshake. The methods are told by the server itself: it answers a method
-//! that does not exist with the list of those that do.
+//! The handshake reports the version. The server itself lists its methods in its answer to an
+//! unknown one.
 
 use std::{collections::BTreeSet, fmt};
 
-/// The oldest version that is worked with.
+/// The oldest supported version.
 pub const FLOOR: Version = Version(0, 107, 0);
 
-/// The first version that is spoken to on a Unix socket, so that others can attach.
+/// The first version that listens on a Unix socket, so that other clients can attach.
 pub const LISTENS: Version = Version(0, 140, 0);
 
 /// A version of Codex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
 
-/// Something that Provost makes use of.
+/// A feature that Provost uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
     pub name: &'static str,
@@ -23,33 +23,37 @@ pub struct Capability {
     pub without: Without,
 }
 
-/// How it is known whether a server has a capability.
+/// How a capability is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Since a version, by what was seen of the versions.
+    /// By version, as observed in released versions.
     Since(Version),
-    /// By the server's own list of methods; a server that gives no list is believed to have it.
+    /// By the server's own list of methods; a server without a list is assumed to have it.
     Method(&'static str),
-    /// By whether the server gives that list.
+    /// By whether the server sends that list.
     Listed,
 }
 
-/// What becomes of a session whose agent lacks a capability.
+/// The consequence for a session whose agent lacks a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Without {
-    /// It is refused before any work, for this reason.
+    /// The session is refused before any work, for this reason.
     Refuse(&'static str),
-    /// It works, with this consequence, which is told once.
+    /// The session works with this limitation, reported once.
     Degrade(&'static str),
 }
 
-/// Every capability that is looked for.
+/// Every capability that is checked.
 pub const CAPABILITIES: &[Capability] = &[
-    refuse("version 0.107.0", Found::Since(FLOOR), "older ones do not tell when a request is over"),
-    refuse("thread/start", Found::Method("thread/start"), "no conversation can be begun"),
-    refuse("thread/resume", Found::Method("thread/resume"), "no conversation can be gone on with"),
-    refuse("turn/start", Found::Method("turn/start"), "nothing can be said to the agent"),
-    refuse("turn/interrupt", Found::Method("turn/interrupt"), "no turn could be stopped"),
+    refuse(
+        "version 0.107.0",
+        Found::Since(FLOOR),
+        "older versions do not report when a request is over",
+    ),
+    refuse("thread/start", Found::Method("thread/start"), "conversations cannot be started"),
+    refuse("thread/resume", Found::Method("thread/resume"), "conversations cannot be resumed"),
+    refuse("turn/start", Found::Method("turn/start"), "messages cannot be sent to the agent"),
+    refuse("turn/interrupt", Found::Method("turn/interrupt"), "turns cannot be interrupted"),
     degrade(
         "cleaning of background terminals",
         Found::Method("thread/backgroundTerminals/clean"),
@@ -58,20 +62,24 @@ pub const CAPABILITIES: &[Capability] = &[
     degrade(
         "requests of MCP servers",
         Found::Since(Version(0, 111, 0)),
-        "an MCP server cannot ask a person",
+        "an MCP server cannot ask the user",
     ),
     degrade(
         "resuming without history",
         Found::Since(Version(0, 125, 0)),
-        "a resumed conversation is sent whole once more",
+        "the history of a resumed conversation is sent again",
     ),
-    degrade("unix socket", Found::Since(LISTENS), "nobody can attach to the conversation"),
+    degrade("unix socket", Found::Since(LISTENS), "no client can attach to the conversation"),
     degrade(
         "keyed messages",
         Found::Since(Version(0, 136, 0)),
-        "the conversation does not tell whether a message in doubt reached it",
+        "the conversation does not show whether an unconfirmed message reached it",
     ),
-    degrade("list of methods", Found::Listed, "what else is missing is known only by its version"),
+    degrade(
+        "list of methods",
+        Found::Listed,
+        "other missing features are inferred from its version",
+    ),
 ];
 
 const fn refuse(name: &'static str, found: Found, why: &'static str) -> Capability {
@@ -82,7 +90,7 @@ const fn degrade(name: &'static str, found: Found, then: &'static str) -> Capabi
     Capability { name, found, without: Without::Degrade(then) }
 }
 
-/// What one server can do.
+/// The capabilities of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) version: Version,
@@ -90,7 +98,7 @@ pub(crate) struct Record {
     pub(crate) methods: Option<BTreeSet<String>>,
 }
 
-/// What is to be made of a server.
+/// The verdict on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fitness {
     Whole,
@@ -99,13 +107,13 @@ pub(crate) enum Fitness {
 }
 
 impl Version {
-    /// Reads a version as a program tells it: `0.166.0`, or `0.166.0-alpha.1`.
+    /// Parses a version as printed by the program: `0.166.0`, or `0.166.0-alpha.1`.
     pub fn parse(text: &str) -> Option<Version> {
         let mut parts = text.splitn(3, '.').map(leading_number);
         Some(Version(parts.next()??, parts.next()??, parts.next()??))
     }
 
-    /// Reads the version out of the name that a server gives itself: `NAME/VERSION (…)`.
+    /// Parses the version in a server's user agent: `NAME/VERSION (…)`.
     pub(crate) fn of_user_agent(text: &str) -> Option<Version> {
         let name = text.split_whitespace().next()?;
         let (_, version) = name.rsplit_once('/')?;
@@ -137,11 +145,12 @@ impl Record {
         }
     }
 
-    /// Judges the server by the table: the first lack that refuses it, else one warning for all lacks.
+    /// Evaluates the table: the first missing capability that refuses, else one warning for all
+    /// missing ones.
     pub(crate) fn fitness(&self) -> Fitness {
         let lacks: Vec<&Capability> = CAPABILITIES.iter().filter(|c| !self.has(c)).collect();
         let refused = lacks.iter().find_map(|lack| match lack.without {
-            Without::Refuse(why) => Some(format!("it has no {}: {why}", lack.name)),
+            Without::Refuse(why) => Some(format!("it requires {}: {why}", lack.name)),
             Without::Degrade(_) => None,
         });
         match (refused, lacks.as_slice()) {
@@ -162,8 +171,8 @@ fn warning(version: Version, lacks: &[&Capability]) -> String {
     format!("codex {version} lacks: {}", told.collect::<Vec<_>>().join("; "))
 }
 
-/// Reads the methods out of the refusal of one that does not exist: all that stands in back quotes
-/// after the refused one.
+/// Parses the methods in the rejection of an unknown one: everything in back quotes after the
+/// rejected name.
 pub(crate) fn methods_in(refusal: &str) -> Option<BTreeSet<String>> {
     let (_, list) = refusal.split_once("expected one of")?;
     let quoted = list.split('`').skip(1).step_by(2).map(str::to_owned);

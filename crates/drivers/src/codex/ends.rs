@@ -1,4 +1,4 @@
-//! How a turn ended. Only `completed` is good, and a status that is not known is an error.
+//! Maps the end of a turn. Only `completed` is a success, and an unknown status is an error.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use super::{
     wire::{bounded, text},
 };
 
-/// So much of an error's text is kept.
+/// Maximum bytes of an error's text that are kept.
 const MAX_DETAIL: usize = 4 << 10;
 
-/// So many limits of the account are told apart.
+/// Maximum number of distinct account limits.
 const MAX_LIMITS: usize = 16;
 
-/// A turn that met a limit ends no later than this after it was told when that is over.
+/// How long after a limit's reset a turn may still end because of it.
 const JUST_OVER_MS: u64 = 60_000;
 
-/// The account's limits, as they were told last.
+/// The account's limits, as last reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits(BTreeMap<String, Vec<Window>>);
 
@@ -31,7 +31,7 @@ struct Window {
 }
 
 impl Limits {
-    /// Takes note of a limit's windows. An update without any says nothing about those told before.
+    /// Records the windows of a limit. An update without any leaves earlier ones unchanged.
     pub(crate) fn told(&mut self, limits: &Value) {
         let windows: Vec<Window> =
             ["primary", "secondary"].iter().filter_map(|name| window(&limits[name])).collect();
@@ -42,8 +42,8 @@ impl Limits {
         }
     }
 
-    /// Gives when the last of the used-up windows begins anew, if that lies ahead, or was reached while the turn that met the
-    /// limit came to its end. What lies further behind is not why there is a limit now.
+    /// Returns when the last exhausted window resets. That time lies ahead, or passed while the
+    /// turn was still ending. An older reset does not explain the present limit.
     fn until(&self, now_ms: Option<u64>) -> Option<u64> {
         let used_up = self.0.values().flatten().filter(|window| window.used_percent >= 100.0);
         let until = used_up.map(|window| window.resets_at_ms).max()?;
@@ -56,8 +56,8 @@ fn window(told: &Value) -> Option<Window> {
     Some(Window { used_percent: told["usedPercent"].as_f64()?, resets_at_ms })
 }
 
-/// Gives how a turn ended, from its status and error. What was told in numbers about a limit counts before
-/// what its words say.
+/// Maps a turn's status and error to its end. Numbers reported about a limit take precedence over
+/// its text.
 pub(crate) fn turn_end(
     status: &str,
     error: &Value,
@@ -81,15 +81,15 @@ pub(crate) fn turn_end(
     }
 }
 
-/// Gives an error's message with its details.
+/// Returns an error's message with its details.
 pub(crate) fn told(error: &Value) -> String {
     let message = text(error, "message").unwrap_or("the agent gave no reason");
     let details = text(error, "additionalDetails").map(|details| format!(" ({details})"));
     bounded(&format!("{message}{}", details.unwrap_or_default()), MAX_DETAIL)
 }
 
-/// Says whether the account is what stands in the way, not the work. The kind is a word, or an object
-/// whose only field is named like one.
+/// Whether the account's limit caused the error, not the work. The kind is a string, or an object
+/// with a single field of that name.
 fn is_limit(kind: &Value) -> bool {
     match kind {
         Value::String(word) => matches!(word.as_str(), "usageLimitExceeded" | "rateLimitExceeded"),

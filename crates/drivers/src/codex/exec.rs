@@ -1,7 +1,7 @@
-//! `codex exec --json`: one instruction, told as JSON lines.
+//! `codex exec --json`: one instruction, reported as JSON lines.
 //!
-//! It asks nothing and takes nothing. An `error` line is no end: only `turn.completed` and `turn.failed`
-//! are, and a process that ends without one of them has not shown how its work ended.
+//! It asks nothing and accepts no input. An `error` line does not end a turn: only `turn.completed`
+//! and `turn.failed` do. A process that exits without either has not shown how its work ended.
 
 use provost_core::session::{Signal, TurnEnd, Usage};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Opening, Protocol};
 
-/// How a message begins that says that the account is what stands in the way. There is no code for it.
+/// Prefixes of a message that reports an account limit. There is no error code for it.
 const LIMITED: &[&str] = &[
     "You\u{2019}ve hit your usage limit",
     "You've hit your usage limit",
@@ -20,23 +20,23 @@ const LIMITED: &[&str] = &[
     "rate limit exceeded",
 ];
 
-/// How a message begins that says that the model is tried again.
+/// Prefix of a message that reports a retry of the model.
 const RETRYING: &str = "Reconnecting...";
 
-/// So much of a message is kept.
+/// Maximum bytes of a message that are kept.
 const MAX_DETAIL: usize = 4 << 10;
 
 /// Follows one `codex exec`.
 #[derive(Debug)]
 pub(crate) struct Exec {
     opening: Opening,
-    /// Whether another conversation was begun than the one to go on with.
+    /// Whether Codex opened another conversation than the one to resume.
     strayed: bool,
-    /// The usage of the thread at its last turn's end.
+    /// The usage of the thread at the end of its last turn.
     total: Usage,
-    /// What was said last in the open turn.
+    /// The last message in the open turn.
     words: Option<String>,
-    /// When the line at hand was printed: its lines tell no time.
+    /// When the current line was printed: the lines themselves carry no time.
     now_ms: Option<u64>,
 }
 
@@ -45,21 +45,22 @@ impl Exec {
         Exec { opening, strayed: false, total: Usage::default(), words: None, now_ms: None }
     }
 
-    /// An unknown name is not refused by Codex: it begins a new conversation, and says nothing.
+    /// Handles the thread's start. Codex does not reject an unknown id: it silently starts a new
+    /// conversation.
     fn started(&mut self, thread: Option<&str>) -> Signal {
         match (&self.opening.thread, thread) {
             (Some(wanted), got) if got != Some(wanted) => {
                 self.strayed = true;
-                let got = got.unwrap_or("none that it names");
-                let reason = format!("codex went on with the thread {got} instead of {wanted}");
+                let got = got.unwrap_or("an unnamed one");
+                let reason = format!("codex opened the thread {got} instead of {wanted}");
                 Signal::Refused { reason: bounded(&reason, MAX_DETAIL) }
             }
             (_, thread) => Signal::Ready { thread: thread.map(str::to_owned) },
         }
     }
 
-    /// Usage is told as the thread's total. That of a resumed one holds earlier turns, and by how much is
-    /// not told, so the first one counts whole.
+    /// Handles the end of a turn. Usage is reported as the thread's total. That of a resumed thread
+    /// includes earlier turns by an unknown amount, so its first report counts in full.
     fn completed(&mut self, usage: &Value) -> Signal {
         let tokens = |key: &str| usage[key].as_u64().unwrap_or(0);
         let total = Usage { input: tokens("input_tokens"), output: tokens("output_tokens") };

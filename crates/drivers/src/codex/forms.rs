@@ -10,7 +10,7 @@ use super::{
     wire::{Id, list, text},
 };
 
-/// Reads the request of an MCP server; otherwise says what is wrong with it.
+/// Parses the request of an MCP server. The error says what is wrong with it.
 pub(crate) fn asked(id: &Id, params: &Value) -> Result<Asked, String> {
     let is_approval = text(&params["_meta"], "codex_approval_kind").is_some();
     let fields = params["requestedSchema"]["properties"].as_object();
@@ -19,11 +19,11 @@ pub(crate) fn asked(id: &Id, params: &Value) -> Result<Asked, String> {
         ("form", Some(fields)) if !fields.is_empty() => form(id, params, fields),
         ("form", _) => Ok(approval(id, params, None)),
         ("url", _) => Ok(approval(id, params, text(params, "url").map(str::to_owned))),
-        (mode, _) => Err(format!("forms of the mode {mode:?} are not known")),
+        (mode, _) => Err(format!("unknown form mode {mode:?}")),
     }
 }
 
-/// Gives the answer to a form, each field with its type.
+/// Returns the answer to a form, each field with its type.
 pub(crate) fn filled(asked: &Asked, types: &Value, reply: &Reply) -> Option<Value> {
     if *reply == Reply::Deny {
         return Some(json!({"action": "decline"}));
@@ -37,7 +37,7 @@ pub(crate) fn filled(asked: &Asked, types: &Value, reply: &Reply) -> Option<Valu
     Some(json!({"action": "accept", "content": content}))
 }
 
-/// Gives the answers by their questions; a text is for the only one.
+/// Returns the answers by question; a plain text answers the only question.
 pub(crate) fn given(asked: &Asked, reply: &Reply) -> Option<BTreeMap<String, Vec<String>>> {
     match (reply, asked.questions.as_slice()) {
         (Reply::Text(text), [only]) => {
@@ -78,7 +78,7 @@ fn form(id: &Id, params: &Value, fields: &Map<String, Value>) -> Result<Asked, S
     let types: Map<String, Value> = typed.collect();
     let known = ["boolean", "number", "integer", "array"];
     if let Some((name, kind)) = types.iter().find(|(_, k)| !known.iter().any(|known| *k == known)) {
-        return Err(format!("the field {name:?} has the type {kind}, which is not known"));
+        return Err(format!("the field {name:?} has the unknown type {kind}"));
     }
     Ok(Asked {
         native: Native::Form(id.clone(), Value::Object(types)).text(),
@@ -104,14 +104,15 @@ fn question(name: &str, field: &Value) -> Question {
         id: name.to_owned(),
         header: text(field, "title").unwrap_or(name).to_owned(),
         question: text(field, "description").unwrap_or_default().to_owned(),
-        // A field with a list of values has no others.
+        // A field with a list of values accepts no others.
         only_options: !options.is_empty(),
         options,
         secret: false,
     }
 }
 
-/// The values that a field may have: in one of the four ways in which a schema can list them.
+/// Returns the values that a field accepts, in any of the four ways in which a schema can list
+/// them.
 fn choices(field: &Value) -> Vec<Choice> {
     let plain = list(field, "enum").iter().chain(list(&field["items"], "enum"));
     let titled = list(field, "oneOf").iter().chain(list(&field["items"], "anyOf"));
@@ -126,7 +127,8 @@ fn choice(label: &str, description: &str) -> Choice {
     Choice { label: label.to_owned(), description: description.to_owned() }
 }
 
-/// What does not fit its type is given as it was said: who asked can tell better what is wrong with it.
+/// Converts an answer to its type. One that does not fit is passed as text: the server can explain
+/// better what is wrong with it.
 fn value(kind: &str, given: &[String]) -> Value {
     let said = given.first().cloned().unwrap_or_default();
     let typed = match kind {

@@ -1,4 +1,4 @@
-//! How a conversation is opened: hello, a look at what the server can do, and the thread.
+//! The handshake: hello, the probe of the server's methods, and the thread.
 
 use provost_core::session::{Approvals, Sandbox, Settings};
 use serde_json::{Map, Value, json};
@@ -11,11 +11,11 @@ pub(crate) const READY: &str = "p:ready";
 pub(crate) const PROBE: &str = "p:probe";
 pub(crate) const THREAD: &str = "p:thread";
 
-/// A method that no server has: its refusal lists those that it has.
+/// A method that no server has: the rejection lists the existing ones.
 const NO_METHOD: &str = "provost/probe";
 
-/// What nobody reads: parts of what is told whole afterwards. Old versions say everything twice; of the
-/// second way the noisiest are named.
+/// Notifications that are not read: deltas of content that follows in full. Old versions send
+/// everything twice; of the second format the noisiest are listed.
 const UNHEARD: &[&str] = &[
     "item/agentMessage/delta",
     "item/plan/delta",
@@ -51,8 +51,8 @@ pub(crate) fn probe() -> Write {
     write(PROBE, wire::request(PROBE, NO_METHOD, json!({})))
 }
 
-/// Begins the conversation or goes on with it. The settings are given in both cases: a resumed one would
-/// otherwise have what it was left with, which somebody else may have changed.
+/// Starts or resumes the conversation, with the settings in both cases. A resumed one would
+/// otherwise keep its last settings, which another client may have changed.
 pub(crate) fn thread(opening: &Opening) -> Write {
     let mut params = settings(opening);
     match &opening.thread {
@@ -60,7 +60,7 @@ pub(crate) fn thread(opening: &Opening) -> Write {
             params.insert("threadId".to_owned(), json!(thread));
             params.insert("excludeTurns".to_owned(), json!(true));
         }
-        // A resumed conversation has its tools already; they are kept with it.
+        // A resumed conversation still has its tools; Codex stores them with it.
         None => {
             params.insert("dynamicTools".to_owned(), tools::specs(&opening.settings));
         }
@@ -68,7 +68,7 @@ pub(crate) fn thread(opening: &Opening) -> Write {
     write(THREAD, wire::request(THREAD, thread_method(opening), Value::Object(params)))
 }
 
-/// Says what was asked for, to whom it was refused.
+/// Describes the rejected request.
 pub(crate) fn refused(version: Version, opening: &Opening, why: &str) -> String {
     let Settings { model, effort, sandbox: what, approvals: when, .. } = &opening.settings;
     let named = |name: &str, value: &Option<String>| match value {
@@ -123,7 +123,7 @@ fn config(settings: &Settings) -> Value {
     config
 }
 
-/// Every version since the floor spells it so.
+/// Every version since the floor spells it this way.
 fn sandbox(sandbox: Sandbox) -> &'static str {
     match sandbox {
         Sandbox::ReadOnly => "read-only",

@@ -1,4 +1,4 @@
-//! Items: the parts that a turn is made of. Those that a request may refer to are kept while they are open.
+//! Items: the parts of a turn. Those that a request may refer to are kept while they are open.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use super::{
     wire::{bounded, list, text},
 };
 
-/// So many open items are remembered; beyond that the oldest is forgotten.
+/// Maximum number of remembered open items; beyond it the oldest is dropped.
 const MAX_OPEN: usize = 200;
 
-/// So much of a change's diff is shown to who has to approve it.
+/// Maximum bytes of a diff shown for approval.
 const MAX_DIFF: usize = 32 << 10;
 
-/// An item, as far as it means something.
+/// An item, with the fields that matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     AgentMessage {
@@ -35,7 +35,7 @@ pub(crate) enum Item {
         change: Change,
         done: Option<bool>,
     },
-    /// The conversation was made shorter.
+    /// The conversation was compacted.
     Compaction {
         id: String,
     },
@@ -44,7 +44,7 @@ pub(crate) enum Item {
     },
 }
 
-/// A question asked beside the work, in a message.
+/// A question in a message, which does not block the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Beside {
     pub(crate) title: String,
@@ -59,7 +59,7 @@ pub(crate) struct Change {
 }
 
 impl Item {
-    /// Reads an item; none without an id, by which alone it could be found again.
+    /// Parses an item. Returns None without an id, the only way to find it later.
     pub(crate) fn read(value: &Value) -> Option<Item> {
         let id = text(value, "id")?.to_owned();
         let owned = |key| text(value, key).map(str::to_owned);
@@ -92,7 +92,7 @@ impl Item {
         }
     }
 
-    /// Says whether it was done, if it is over and that is told.
+    /// Returns whether the item was carried out, if it is over and that is reported.
     pub(crate) fn done(&self) -> Option<bool> {
         match self {
             Item::Command { done, .. } | Item::FileChange { done, .. } => *done,
@@ -101,7 +101,8 @@ impl Item {
     }
 }
 
-/// A command that failed was run if it has an exit status. What else failed may or may not have been begun.
+/// A command that failed was run if it has an exit status. Other failed items may or may not have
+/// started.
 fn done(item: &Value) -> Option<bool> {
     match text(item, "status")? {
         "completed" => Some(true),
@@ -163,7 +164,7 @@ impl OpenItems {
         self.0.retain(|(_, item)| item.id() != id);
     }
 
-    /// Closes what an ended turn left open; an interrupted item never completes.
+    /// Closes the items of an ended turn; an interrupted item never completes.
     pub(crate) fn close_turn(&mut self, turn: &str) {
         self.0.retain(|(place, _)| place.turn != turn);
     }

@@ -1,25 +1,25 @@
-//! The agent's own names for what it asked. A name tells the form that the answer has to have, so that
-//! an answer can be put into words by whoever has the name, after any restart.
+//! Tokens that identify a request of the agent. A token holds the form that its answer needs, so
+//! that an answer can be encoded from the token alone, after any restart.
 
 use serde_json::{Value, json};
 
 use super::wire::Id;
 
-/// What was asked, and under which id of the server.
+/// The kind of a request, and its id on the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Native {
     Command(Id),
     File(Id),
     Questions(Id),
-    /// A call of one of the tools that Provost gave the agent.
+    /// A call of one of Provost's tools.
     Tool(Id),
-    /// An approval by way of an MCP server.
+    /// An approval requested through an MCP server.
     Elicitation(Id),
-    /// A form of an MCP server, with the types of those fields that are no text.
+    /// A form of an MCP server, with the types of the fields that are not text.
     Form(Id, Value),
-    /// More permissions, as they were asked for.
+    /// Additional permissions, as requested.
     Permissions(Id, Value),
-    /// A question in a message; nothing waits for its answer.
+    /// A question in a message; it does not block.
     Beside(String),
 }
 

@@ -1,8 +1,9 @@
-//! What is relied on, to be compared with what an installed version says of itself.
+//! The messages and fields that Provost depends on, to compare with the schema of an installed
+//! version.
 
 use super::capabilities::Version;
 
-/// One message, with the fields that are read or written.
+/// One message, with the fields that Provost reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     pub place: Place,
@@ -10,11 +11,12 @@ pub struct Need {
     pub name: &'static str,
     /// Fields, with dots between a field and its own fields; `[]` after one is each of its elements.
     pub fields: &'static [&'static str],
-    /// Since when it is there, if not since the floor: before that it is done without.
+    /// The version that introduced it, if later than the floor: before that, Provost works without
+    /// it.
     pub since: Option<Version>,
 }
 
-/// Where something is said.
+/// Where in the protocol a message occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     ClientRequest,
@@ -24,7 +26,7 @@ pub enum Place {
     Item,
 }
 
-/// All that is relied on.
+/// All dependencies.
 pub const NEEDS: &[Need] = &[
     asks(
         "initialize",

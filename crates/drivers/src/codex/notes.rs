@@ -1,4 +1,4 @@
-//! The server's notifications: those that mean something, with what they carry.
+//! Notifications of the server that matter to a session, with their content.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{
     wire::{Id, Message, text},
 };
 
-/// A notification that means something to a session.
+/// A notification that matters to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Note {
     TurnStarted {
@@ -32,7 +32,7 @@ pub(crate) enum Note {
         thread: String,
         total: Tokens,
         last: Tokens,
-        /// How much of the model's context is taken, and how much it holds.
+        /// The tokens used in the model's context, and its size.
         filled: u64,
         window: Option<u64>,
     },
@@ -43,22 +43,22 @@ pub(crate) enum Note {
         will_retry: bool,
     },
     Resolved(Id),
-    /// The goal of a thread: while it is active, the server begins one turn after the other.
+    /// The goal of a thread: while it is active, the server starts one turn after the other.
     Goal {
         thread: Option<String>,
         active: bool,
     },
-    /// The thread has these settings now.
+    /// The thread's new settings.
     Settings {
         thread: Option<String>,
         settings: Value,
     },
 }
 
-/// The conversation and turn that something belongs to.
+/// The thread and turn of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// A server with one thread may leave out which one it means.
+    /// A server with one thread may omit it.
     pub(crate) thread: Option<String>,
     pub(crate) turn: String,
 }
@@ -70,20 +70,20 @@ pub(crate) struct Tokens {
     pub(crate) output: u64,
 }
 
-/// What a line of the app-server is to this driver.
+/// The class of a line of the app-server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sorted {
-    /// No message of the protocol: output.
+    /// Not a protocol message: output.
     Output,
     /// A message that is understood.
     Known,
-    /// A message that is left alone; it stays in the journal.
+    /// A message that is ignored; it stays in the journal.
     Left,
-    /// A notification that means something, of a shape that is not known.
+    /// A notification that matters, in an unknown shape.
     Odd,
 }
 
-/// Sorts a line of the app-server, for tests and for looking at unknown versions.
+/// Classifies a line of the app-server, for tests and for examining unknown versions.
 pub fn sort(line: &[u8]) -> Sorted {
     match Message::read(line) {
         None => Sorted::Output,
@@ -96,7 +96,7 @@ pub fn sort(line: &[u8]) -> Sorted {
     }
 }
 
-/// The notifications that [`Note`] stands for.
+/// The methods that [`Note`] covers.
 pub(crate) const METHODS: &[&str] = &[
     "turn/started",
     "turn/completed",
@@ -168,7 +168,7 @@ fn usage(thread: String, told: &Value) -> Option<Note> {
         Some(Tokens { input, output: part["outputTokens"].as_u64().unwrap_or(0) })
     };
     let (total, last) = (tokens(&told["total"])?, tokens(&told["last"])?);
-    // After a compaction there was no call, and the sum alone tells what is left.
+    // After a compaction there was no call, and only the sum shows the remaining context.
     let sum = told["last"]["totalTokens"].as_u64();
     let filled = sum.unwrap_or_else(|| last.input.saturating_add(last.output));
     let window = told["modelContextWindow"].as_u64();

@@ -1,15 +1,15 @@
-//! What the protocol itself has to write, until the journal shows that it was written.
+//! Lines that the protocol itself has to write, until the journal shows them as written.
 
 use crate::Write;
 
-/// So much may wait to be written. It can only pile up while nothing can be written at all.
+/// Maximum number of pending lines. They only pile up while nothing can be written at all.
 const MAX_OWED: usize = 10_000;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox(Vec<Write>);
 
 impl Outbox {
-    /// Owes a line; one that is owed already under its key stays as it is.
+    /// Enqueues a line, unless one is pending under the same key.
     pub(crate) fn owe(&mut self, key: String, line: Vec<u8>) {
         let known = self.0.iter().any(|write| write.key == key);
         if !known && self.0.len() < MAX_OWED {
@@ -17,7 +17,7 @@ impl Outbox {
         }
     }
 
-    /// Forgets what was written, and says whether it was owed.
+    /// Removes a written line. Returns true if it was pending.
     pub(crate) fn wrote(&mut self, key: &str) -> bool {
         let owed = self.0.len();
         self.0.retain(|write| write.key != key);

@@ -1,4 +1,4 @@
-//! Requests of the server that nobody has settled yet.
+//! Open requests of the server.
 
 use std::collections::VecDeque;
 
@@ -6,39 +6,39 @@ use provost_core::limits::MAX_OPEN_REQUESTS;
 
 use super::wire::Id;
 
-/// So many may wait at once. It is half of what a session keeps: questions beside the work, which
-/// nobody tells to be over, must not crowd out those that the agent waits for.
+/// Maximum number of open requests. It is half of the session's limit: non-blocking questions,
+/// whose end is never reported, must not crowd out the requests that the agent waits for.
 pub(crate) const MAX_WAITING: usize = MAX_OPEN_REQUESTS / 2;
 
-/// One request.
+/// One open request.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) id: Id,
     pub(crate) native: String,
     pub(crate) turn: String,
     pub(crate) item: Option<String>,
-    /// Whether its answer decides that the item is done.
+    /// Whether its answer decides that the item is carried out.
     pub(crate) decides: bool,
-    /// What was asked, to know it again when it is sent again.
+    /// Hash of the request, to recognize a repetition.
     pub(crate) asked: u64,
 }
 
-/// So many items are remembered that approval was asked for and that are not over.
+/// Maximum number of unfinished items whose approvals are remembered.
 const MAX_APPROVALS: usize = 200;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     waiting: Vec<Pending>,
-    /// What is known of the items that something was asked for, until they are over.
+    /// The items that requests refer to, until they are finished.
     about: VecDeque<About>,
 }
 
-/// An item that something was asked for.
+/// An item that a request refers to.
 #[derive(Clone, Debug)]
 struct About {
     item: String,
     turn: String,
-    /// The approval on which it depends whether it is done. None if it depends on several, or on none.
+    /// The approval that decides whether it is carried out. None if several do, or none does.
     decides: Option<String>,
 }
 
@@ -47,12 +47,13 @@ impl Requests {
         self.waiting.len() >= MAX_WAITING
     }
 
-    /// Says whether the very same was asked before: a server repeats itself to who comes back.
+    /// Whether the same request is already open: a server repeats its requests to a reconnected
+    /// client.
     pub(crate) fn knows(&self, id: &Id, asked: u64) -> bool {
         self.waiting.iter().any(|pending| pending.id == *id && pending.asked == asked)
     }
 
-    /// Takes note of a request, in the place of an earlier one with the same id.
+    /// Records a request; it replaces an earlier one with the same id.
     pub(crate) fn open(&mut self, pending: Pending) {
         self.waiting.retain(|known| known.id != pending.id);
         self.remember(&pending);
@@ -73,23 +74,23 @@ impl Requests {
         }
     }
 
-    /// Forgets an item that is over, and gives the name of the approval on which it depended.
+    /// Removes a finished item, and returns the token of the approval that decided it.
     pub(crate) fn came_out(&mut self, item: &str) -> Option<String> {
         let at = self.about.iter().position(|about| about.item == item)?;
         self.about.remove(at)?.decides
     }
 
-    /// Takes the request that the server calls over, and gives its name.
+    /// Removes the request that the server reports as resolved, and returns its token.
     pub(crate) fn resolved(&mut self, id: &Id) -> Option<String> {
         self.take(|pending| pending.id == *id)
     }
 
-    /// Takes the request of an item that has completed, and gives its name.
+    /// Removes the request of a completed item, and returns its token.
     pub(crate) fn item_completed(&mut self, item: &str) -> Option<String> {
         self.take(|pending| pending.item.as_deref() == Some(item))
     }
 
-    /// Takes all requests of a turn that is over, and gives their names.
+    /// Removes all requests of an ended turn, and returns their tokens.
     pub(crate) fn turn_over(&mut self, turn: &str) -> Vec<String> {
         self.about.retain(|about| about.turn != turn);
         let over = self.waiting.extract_if(.., |pending| pending.turn == turn);

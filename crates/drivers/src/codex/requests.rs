@@ -1,5 +1,5 @@
-//! Requests of the server: what each asks a person for. One that cannot be understood is refused, for
-//! the agent waits for an answer however bad its question was.
+//! Requests of the server to the user. One that cannot be understood is rejected, because the agent
+//! would wait for an answer however bad its question was.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,19 @@ use super::{
     wire::{Id, bounded, list, text},
 };
 
-/// What is larger could not be kept or shown.
+/// Maximum size of a request. A larger one could not be stored or shown.
 const MAX_ASKED: usize = 256 << 10;
 
-/// So many things may be asked at once.
+/// Maximum number of questions in a request.
 const MAX_QUESTIONS: usize = 50;
 
-/// So many files may be changed by what one approval is for.
+/// Maximum number of files in one approval.
 const MAX_PATHS: usize = 1000;
 
-/// So long is a title at most.
+/// Maximum length of a title.
 const MAX_TITLE: usize = 200;
 
-/// Stands for whatever the network has: no rule that names a host allows it.
+/// Any host: no rule that names a host allows it.
 const ANY_HOST: &str = "*";
 
 pub(crate) const COMMAND: &str = "item/commandExecution/requestApproval";
@@ -34,7 +34,7 @@ pub(crate) const QUESTIONS: &str = "item/tool/requestUserInput";
 pub(crate) const ELICITATION: &str = "mcpServer/elicitation/request";
 pub(crate) const PERMISSIONS: &str = "item/permissions/requestApproval";
 
-/// Reads a request; otherwise says why it is refused.
+/// Parses a request. The error states why it is rejected.
 pub(crate) fn asked(
     method: &str,
     id: &Id,
@@ -47,20 +47,20 @@ pub(crate) fn asked(
         QUESTIONS => questions(id, params),
         ELICITATION => forms::asked(id, params),
         PERMISSIONS => permissions(id, params),
-        _ => Err(format!("{} is not known", bounded(method, MAX_TITLE))),
+        _ => Err(format!("unknown method {}", bounded(method, MAX_TITLE))),
     }?;
     fitting(asked)
 }
 
-/// Says whether what a request is about is done if it is approved, and only then. A running command that may not reach
-/// a host, or is not given input, goes on.
+/// Whether the subject of a request is carried out if, and only if, it is approved. A running
+/// command that is denied a host, or input, continues.
 pub(crate) fn decides(method: &str, params: &Value) -> bool {
     let runs = matches!(text(params, "kind"), None | Some("command"));
     let begins = runs && params["networkApprovalContext"].is_null();
     method == FILE || (method == COMMAND && begins)
 }
 
-/// Gives the call of the asking tool as a question.
+/// Converts the call of the asking tool into a question.
 pub(crate) fn asked_by_tool(
     id: &Id,
     question: String,
@@ -77,7 +77,7 @@ pub(crate) fn asked_by_tool(
     fitting(wait(Native::Tool(id.clone()), RequestKind::Question, vec![question]))
 }
 
-/// Gives the questions in a message. Nothing waits for them, so too much of it is merely no question.
+/// Converts the questions in a message. They do not block, so excess ones are simply ignored.
 pub(crate) fn asked_beside(item: &str, asked: &[Beside]) -> Option<Asked> {
     let question = |(no, beside): (usize, &Beside)| Question {
         id: (no + 1).to_string(),
@@ -99,11 +99,13 @@ fn fitting(asked: Asked) -> Result<Asked, String> {
     let paths = asked.subject.as_ref().map_or(0, |subject| subject.paths.len());
     match (size, paths, asked.questions.len()) {
         (size, _, _) if size > MAX_ASKED => {
-            Err(format!("it is larger than the {MAX_ASKED} bytes that can be shown to a person"))
+            Err(format!("it is larger than the limit of {MAX_ASKED} bytes"))
         }
-        (_, paths, _) if paths > MAX_PATHS => Err(format!("it is about {paths} files")),
+        (_, paths, _) if paths > MAX_PATHS => {
+            Err(format!("it covers {paths} files; the limit is {MAX_PATHS}"))
+        }
         (_, _, questions) if questions > MAX_QUESTIONS => {
-            Err(format!("it asks {questions} things at once"))
+            Err(format!("it has {questions} questions; the limit is {MAX_QUESTIONS}"))
         }
         _ => Ok(asked),
     }
@@ -122,10 +124,11 @@ fn command(id: &Id, params: &Value, items: &OpenItems) -> Result<Asked, String> 
     };
     let command = text(params, "command").or(item_command);
     let network = text(&params["networkApprovalContext"], "host");
-    // Input for a terminal reads like a command and is none: no rule about commands may allow it.
+    // Input for a terminal reads like a command but is not one: no rule about commands may allow
+    // it.
     let runs = matches!(text(params, "kind"), None | Some("command"));
     let mut subject = Subject {
-        command: command.filter(|_| runs).map(str::to_owned),
+        command: if runs { command.map(str::to_owned) } else { None },
         cwd: text(params, "cwd").or(item_cwd).map(str::to_owned),
         reason: text(params, "reason").map(str::to_owned),
         network: network.map(str::to_owned),
@@ -145,7 +148,7 @@ fn file_change(id: &Id, params: &Value, items: &OpenItems) -> Result<Asked, Stri
     let item = text(params, "itemId").ok_or("it names no item")?;
     let mut subject =
         Subject { reason: text(params, "reason").map(str::to_owned), ..Subject::default() };
-    // Without its item nobody knows which files it is about: no rule allows it, and a person is told.
+    // Without its item the files are unknown: no rule allows it, and the user sees that.
     let mut title = "change files that the agent did not name".to_owned();
     if let Some(Item::FileChange { change, .. }) = items.find(item) {
         title = format!("change {}", change.paths.join(", "));
@@ -159,13 +162,13 @@ fn file_change(id: &Id, params: &Value, items: &OpenItems) -> Result<Asked, Stri
     Ok(approval(Native::File(id.clone()), title, subject))
 }
 
-/// Reads questions. They make the agent wait also where the server says that they do not block.
+/// Parses questions. They block the agent even where the server says that they do not.
 fn questions(id: &Id, params: &Value) -> Result<Asked, String> {
     let read = list(params, "questions").iter().map(question).collect::<Option<Vec<_>>>();
     let questions = read.ok_or("a question has no id or no text")?;
     let ids: BTreeSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
     match questions.len() {
-        0 => Err("it asks nothing".to_owned()),
+        0 => Err("it has no questions".to_owned()),
         count if count != ids.len() => Err("two questions have the same id".to_owned()),
         _ => Ok(wait(Native::Questions(id.clone()), RequestKind::Question, questions)),
     }
@@ -180,7 +183,7 @@ fn question(told: &Value) -> Option<Question> {
         id: text(told, "id").filter(|id| !id.is_empty())?.to_owned(),
         header: text(told, "header").unwrap_or_default().to_owned(),
         question: text(told, "question")?.to_owned(),
-        // Without anything to choose from, free text is all that there is.
+        // Without options, free text is the only possible answer.
         only_options: told["isOther"] == false && !options.is_empty(),
         options,
         secret: told["isSecret"].as_bool().unwrap_or(false),
@@ -189,7 +192,7 @@ fn question(told: &Value) -> Option<Question> {
 
 fn permissions(id: &Id, params: &Value) -> Result<Asked, String> {
     let asked = params.get("permissions").filter(|asked| is_understood(asked));
-    let asked = asked.ok_or("the permissions that it asks for are not understood")?;
+    let asked = asked.ok_or("it requests unknown permissions")?;
     let mut subject = Subject {
         cwd: text(params, "cwd").map(str::to_owned),
         reason: text(params, "reason").map(str::to_owned),
@@ -200,8 +203,8 @@ fn permissions(id: &Id, params: &Value) -> Result<Asked, String> {
     Ok(approval(Native::Permissions(id.clone(), asked.clone()), title, subject))
 }
 
-/// Adds what is asked for besides: files and network. What is not understood counts as the network, so
-/// that no rule about files or commands alone can allow it.
+/// Adds further requested permissions: files and network. Unknown ones count as network access, so
+/// that no rule about files or commands alone can allow them.
 fn widen(subject: &mut Subject, asked: &Value) {
     if asked.is_null() {
         return;
@@ -219,7 +222,7 @@ fn is_understood(asked: &Value) -> bool {
         && paths(&asked["fileSystem"]).is_some()
 }
 
-/// Gives all files that are asked for; none if some of them are not named by a path.
+/// Returns all requested files; None if some are not given as a path.
 fn paths(files: &Value) -> Option<Vec<String>> {
     let plain = list(files, "read").iter().chain(list(files, "write"));
     let plain = plain.map(|path| path.as_str().map(str::to_owned));

@@ -1,8 +1,8 @@
-//! When a limit is over, read from the words of an error. Codex tells a span ("try again in 2 hours 5
-//! minutes", "in 1.2s"), a time of its own local day ("at 3:05 PM") or a date ("at Nov 3rd, 2026 3:05 PM").
+//! Parses when a limit resets from the text of an error. Codex reports a span ("try again in 2
+//! hours 5 minutes", "in 1.2s"), a local time of day ("at 3:05 PM") or a date ("at Nov 3rd, 2026
+//! 3:05 PM").
 //!
-//! Only what can mean one moment is read: everything else is no time at all, and whoever waits does so for
-//! as long as is usual.
+//! Only an unambiguous time is parsed. For any other text the session waits for the default time.
 
 use jiff::{
     SignedDuration, Timestamp,
@@ -10,17 +10,17 @@ use jiff::{
     tz::TimeZone,
 };
 
-/// A limit that is said to last longer is not believed.
+/// Maximum plausible wait. A longer one is ignored.
 const MAX_WAIT: SignedDuration = SignedDuration::from_hours(31 * 24);
 
-/// Words leave out what is below a minute, and a wait must not end too early.
+/// The text omits units below a minute, and a wait must not end too early.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Gives the moment, in milliseconds of the wall clock, if the words tell exactly one that lies ahead.
-/// Without the zone of the agent's clock no time of day means anything.
+/// Returns the time in milliseconds of the wall clock, if the text names exactly one that lies
+/// ahead. Without the time zone of the agent's clock a time of day is ambiguous.
 pub(crate) fn until(words: &str, now_ms: u64, zone: Option<&TimeZone>) -> Option<u64> {
     let now = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
     let words = words.to_ascii_lowercase();
@@ -40,7 +40,7 @@ fn one(rest: &str, now: Timestamp, zone: Option<&TimeZone>) -> Option<Timestamp>
     }
 }
 
-/// Reads amounts with their units, largest first, up to the end of the sentence.
+/// Parses amounts with their units, largest first, up to the end of the sentence.
 fn read_span(text: &str) -> Option<SignedDuration> {
     if text.starts_with("less than a minute") {
         return Some(MINUTE);
@@ -63,7 +63,7 @@ fn read_span(text: &str) -> Option<SignedDuration> {
     (sum > 0.0).then(|| told.saturating_add(rounded))
 }
 
-/// Gives a text up to its first stop; the point in a number is none.
+/// Returns a text up to its first stop; a decimal point does not count.
 fn sentence(text: &str) -> &str {
     let within = |at: usize| text[at + 1..].starts_with(|c: char| c.is_ascii_digit());
     let stops = text.match_indices(['.', ')', ';', '\n']);
@@ -82,8 +82,8 @@ fn unit_ms(word: &str) -> Option<f64> {
     })
 }
 
-/// Reads `3:05 pm`, which is of the same day, or `nov 3rd, 2026 3:05 pm`. The minute is told and not the
-/// second, so it is the minute's end.
+/// Parses `3:05 pm`, on the same day, or `nov 3rd, 2026 3:05 pm`. Seconds are not reported, so the
+/// result is the end of the minute.
 fn at_clock(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (day, at) = match words.as_slice() {
@@ -118,7 +118,7 @@ fn calendar(month: &str, day: &str, year: &str) -> Option<Date> {
 mod tests {
     use super::*;
 
-    /// Noon of 2 November 2026 in UTC; the clock that is read is two hours ahead.
+    /// Noon of 2 November 2026 in UTC; the agent's clock is two hours ahead.
     const NOON: u64 = 1_793_620_800_000;
     const MIN: u64 = 60_000;
     const HOUR: u64 = 60 * MIN;

@@ -1,7 +1,7 @@
-//! The structured result of a turn: asked for by a schema, believed only if it fits.
+//! The structured result of a turn: requested by a schema, accepted only if it matches.
 //!
-//! The server does not enforce the schema, so what comes back is read strictly. A text that merely
-//! sounds like success is none.
+//! The server does not enforce the schema, so results are parsed strictly. A text that merely
+//! sounds like success is not a result.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -14,29 +14,29 @@ use serde_json::{Map, Value, json};
 
 use super::wire::bounded;
 
-/// So much of a summary is kept.
+/// Maximum bytes of a summary that are kept.
 pub(crate) const MAX_SUMMARY: usize = 16 << 10;
 
-/// So much of a finding's title, and of the name of its file.
+/// Maximum bytes of a finding's title, and of its file name.
 const MAX_TITLE: usize = 1 << 10;
 
-/// So many bytes a plan may have, as it is told.
+/// Maximum size of a reported plan, in bytes.
 const MAX_PLAN: usize = 1 << 20;
 
-/// Asks for the result.
-pub(crate) const WANTED: &str = "Your turn is over, and it is not known how your work stands. Answer with the result alone, as the \
-     schema of this turn demands: `completed` if all that was asked for is done, `failed` if it cannot be \
-     done, `needs_input` if a person has to decide something first. Say in the summary what was done and \
-     what was not. Change nothing now.";
+/// The request for a result.
+pub(crate) const WANTED: &str = "Your turn is over, and the status of your work is unknown. Answer with the result alone, in the schema \
+     of this turn: `completed` if everything that was asked for is done, `failed` if it cannot be done, \
+     `needs_input` if the user has to decide something first. Say in the summary what is done and what is \
+     not. Do not change anything now.";
 
-/// The words for how work can stand, as the agent says them.
+/// The status values that an agent reports.
 pub(crate) const STATUSES: [(&str, ClaimKind); 3] = [
     ("completed", ClaimKind::Completed),
     ("failed", ClaimKind::Failed),
     ("needs_input", ClaimKind::NeedsInput),
 ];
 
-/// The form that a result has.
+/// Returns the JSON Schema of a result.
 pub(crate) fn schema(form: ResultForm) -> Value {
     let mut properties = json!({
         "status": {"type": "string", "enum": STATUSES.map(|(word, _)| word)},
@@ -74,7 +74,7 @@ fn finding() -> Value {
     object(&properties, &["title", "detail", "severity", "file", "line", "repaired"])
 }
 
-/// Every property is required: models that are held to a schema take no other.
+/// Every property is required: models under a strict schema accept no other.
 fn object<T: serde::Serialize>(properties: &Value, required: &[T]) -> Value {
     json!({
         "type": "object",
@@ -84,9 +84,9 @@ fn object<T: serde::Serialize>(properties: &Value, required: &[T]) -> Value {
     })
 }
 
-/// Reads a result of this form; none if the text is anything else.
+/// Parses a result of this form; None if the text is anything else.
 pub(crate) fn read(text: &str, form: ResultForm) -> Option<Signal> {
-    // A list would do for a structure otherwise.
+    // Serde would also accept a list as a struct.
     let object = Some(text.trim()).filter(|text| text.starts_with('{'))?;
     let (status, summary, result) = match form {
         ResultForm::Plain => {
@@ -102,7 +102,7 @@ pub(crate) fn read(text: &str, form: ResultForm) -> Option<Signal> {
         ResultForm::Plan | ResultForm::PlanReview => {
             let mut told: Map<String, Value> = serde_json::from_str(object).ok()?;
             let (status, summary) = (taken(&mut told, "status")?, taken(&mut told, "summary")?);
-            // What is wrong with it is for the run to say, which knows what a plan is.
+            // Errors in a plan are reported by the run, which knows its rules.
             let rest = bounded_json(told)?;
             let result = match form {
                 ResultForm::PlanReview => Structured::PlanReview(rest),
@@ -126,18 +126,18 @@ pub(crate) fn read(text: &str, form: ResultForm) -> Option<Signal> {
     })
 }
 
-/// Takes a text out of what was told.
+/// Removes a string field.
 fn taken(told: &mut Map<String, Value>, name: &str) -> Option<String> {
     told.remove(name)?.as_str().map(str::to_owned)
 }
 
-/// A plan that is longer is none.
+/// A longer plan is rejected.
 fn bounded_json(told: Map<String, Value>) -> Option<String> {
     let text = Value::Object(told).to_string();
     (text.len() <= MAX_PLAN).then_some(text)
 }
 
-/// Gives the properties of a schema, all of which are required.
+/// Returns the properties of a schema, all of which are required.
 fn properties_of(schema: &Value) -> Vec<(String, Value)> {
     let all = schema["properties"].as_object();
     all.into_iter().flatten().map(|(name, what)| (name.clone(), what.clone())).collect()

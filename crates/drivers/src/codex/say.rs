@@ -1,7 +1,8 @@
-//! What is said to the agent, as lines of the app-server's protocol.
+//! Encodes messages to the agent as lines of the app-server protocol.
 //!
-//! The id of each request tells what its answer is about, so that an answer means the same after any
-//! restart: `m:` a message, `r:` a message that asks for a result, `i:` an interrupt, `c:` a compaction.
+//! The id of each request states what its answer refers to, so that an answer means the same after
+//! any restart: `m:` a message, `r:` a message that asks for a result, `i:` an interrupt, `c:` a
+//! compaction.
 
 use provost_core::{
     prompt,
@@ -19,7 +20,7 @@ pub(crate) const RESULT: &str = "r:";
 pub(crate) const INTERRUPT: &str = "i:";
 pub(crate) const COMPACT: &str = "c:";
 
-/// Gives the line that says this, or none if it can't be said.
+/// Returns the line for a message, or None if it cannot be encoded.
 pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
     match *what {
         Saying::Interrupt { key, thread, turn } => {
@@ -37,7 +38,8 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
             (MessageKind::Answer, Some(answer)) => answered(key, thread, &answer, form),
             (MessageKind::Answer, None) => None,
             (MessageKind::ResultWanted, _) => Some(result_wanted(key, thread?, form)),
-            // They are said as an interrupt, which names the turn, and as what came of a call, which is named.
+            // They are encoded as an interrupt, which names the turn, and as a tool result, which
+            // names the call.
             (MessageKind::Interrupt | MessageKind::Returned, _) => None,
             (MessageKind::Compact, _) => {
                 let params = json!({"threadId": thread?});
@@ -55,7 +57,7 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// A message begins a turn; while one is open it is taken up in that one.
+/// Encodes a message. It starts a turn; while one is open, it joins that one.
 fn message(key: &str, thread: &str, text: &str, form: ResultForm) -> Vec<u8> {
     let mut params = turn(key, thread, text);
     if form != ResultForm::Plain {
@@ -106,7 +108,7 @@ fn by_protocol(native: &Native, asked: &Asked, reply: &Reply) -> Option<Vec<u8>>
     Some(wire::answer(id, result))
 }
 
-/// Rules are never written into Codex's own home: its offers to do that are not taken.
+/// Returns the decision. Codex's offers to write rules into its own home are never accepted.
 fn decision(reply: &Reply) -> Option<&'static str> {
     match reply {
         Reply::Approve(Scope::Once) => Some("accept"),
@@ -146,20 +148,23 @@ fn granted(wanted: &Value, reply: &Reply) -> Option<Value> {
     }
 }
 
-/// Says the answer to one that no longer waits for it, together with what it had asked.
+/// Describes the answer together with the request, for an agent that no longer waits for it.
 fn in_words(asked: &Asked, reply: &Reply) -> String {
     match (asked.kind, reply) {
         (RequestKind::Approval, Reply::Approve(_)) => format!(
-            "You asked for approval to {}. It would be approved, but the request is void: do it again, \
-             and it will be asked for again.",
+            "You asked for approval to {}. It would be approved, but the request is no longer open: try it \
+             again, and approval will be requested again.",
             asked.title
         ),
         (_, Reply::Approve(_)) => format!("You asked: {}. The answer is yes.", asked.title),
         (RequestKind::Dialog, Reply::Deny) => {
-            format!("You asked: {}\nNobody will answer that: do without it.", asked.title)
+            format!("You asked: {}\nIt was declined: continue without it.", asked.title)
         }
         (_, Reply::Deny) => {
-            format!("You asked for approval to {}. It was denied: do without it.", asked.title)
+            format!(
+                "You asked for approval to {}. It was denied: continue without it.",
+                asked.title
+            )
         }
         (_, Reply::Text(_) | Reply::Answers(_)) => answers_in_words(asked, reply),
     }

@@ -1,13 +1,14 @@
-//! The settings of a thread. Whoever is at its screen may change them, and then the record has to say so.
+//! The settings of a thread. A user at its screen may change them, and the ledger has to record
+//! that.
 
 use serde_json::Value;
 
 use super::wire::{bounded, text};
 
-/// So much is told of one value.
+/// Maximum bytes shown of one value.
 const MAX_SHOWN: usize = 100;
 
-/// What the next turn of a thread is done with.
+/// The settings of a thread's next turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     model: Option<String>,
@@ -18,12 +19,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads them out of the answer that opens a thread.
+    /// Parses the settings in the answer that opens a thread.
     pub(crate) fn opened(answer: &Value) -> Settings {
         Settings::read(answer, "reasoningEffort", "sandbox")
     }
 
-    /// Reads them out of the notification of a change.
+    /// Parses the settings in the notification of a change.
     pub(crate) fn updated(settings: &Value) -> Settings {
         Settings::read(settings, "effort", "sandboxPolicy")
     }
@@ -38,7 +39,7 @@ impl Settings {
         }
     }
 
-    /// Says in words what another has changed, if it has.
+    /// Describes the changes, if there are any.
     pub(crate) fn changes(&self, new: &Settings) -> Option<String> {
         let parts = [
             ("model", &self.model, &new.model),
@@ -53,7 +54,7 @@ impl Settings {
             format!("{name} {} instead of {}", word(after), word(before))
         });
         let told = told.collect::<Vec<_>>().join(", ");
-        (!told.is_empty()).then(|| format!("its settings were changed meanwhile: {told}"))
+        (!told.is_empty()).then(|| format!("its settings changed: {told}"))
     }
 }
 
@@ -85,7 +86,7 @@ mod tests {
         let changes = opened.changes(&Settings::updated(&told)).unwrap();
         assert_eq!(
             changes,
-            "its settings were changed meanwhile: model b instead of a, effort high instead of default, \
+            "its settings changed: model b instead of a, effort high instead of default, \
              sandbox dangerFullAccess instead of workspaceWrite, network default instead of false"
         );
     }

@@ -1,4 +1,4 @@
-//! Lines of Codex as people read them. Nothing is made harmless here: who prints the text does that.
+//! Renders lines of Codex as readable text. Nothing is escaped here: the printer does that.
 
 use serde_json::Value;
 
@@ -7,13 +7,13 @@ use super::{
     wire::{Message, list, text},
 };
 
-/// So many last lines of a command's output are shown.
+/// Maximum number of last lines of a command's output that are shown.
 const TAIL: usize = 10;
 
-/// So long may one shown line be.
+/// Maximum length of a shown line, in characters.
 const MAX_LINE: usize = 400;
 
-/// Gives a line of the app-server as text, or none if it is not worth showing.
+/// Renders a line of the app-server, or returns None if it is not worth showing.
 pub(crate) fn shown_app_server(line: &[u8]) -> Option<String> {
     match Message::read(line)? {
         Message::Note { method, params, .. } => note(&method, &params),
@@ -25,7 +25,7 @@ pub(crate) fn shown_app_server(line: &[u8]) -> Option<String> {
     }
 }
 
-/// Gives a line of `codex exec` as text, or none if it is not worth showing.
+/// Renders a line of `codex exec`, or returns None if it is not worth showing.
 pub(crate) fn shown_exec(line: &[u8]) -> Option<String> {
     let line: Value = serde_json::from_slice(line.trim_ascii()).ok()?;
     match text(&line, "type")? {

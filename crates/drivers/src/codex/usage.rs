@@ -1,9 +1,9 @@
-//! Usage: what each model call took.
+//! Usage of each model call.
 //!
-//! The server tells a thread's total and its last call after each call, but it tells the same again
-//! after a failed call, on every rate-limit update of old versions, and once after a thread is resumed:
-//! at once, or by old versions in its first turn. So a call is counted when the total of its thread moved,
-//! in a turn of this launch, and the first total of a resumed thread is what there was before.
+//! The server reports a thread's total and its last call after each call. It repeats them after a
+//! failed call, on every rate-limit update of old versions, and once after a thread is resumed: at
+//! once, or in its first turn with old versions. So a call counts when the total of its thread
+//! changed, in a turn of this launch. The first total of a resumed thread is its history.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use provost_core::session::Usage;
 
 use super::notes::Tokens;
 
-/// So many threads are told apart: sub-agents have their own.
+/// Maximum number of threads; sub-agents have their own.
 const MAX_THREADS: usize = 1000;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
     threads: BTreeMap<String, Thread>,
-    /// The thread that has a history.
+    /// The resumed thread, which has a history.
     resumed: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     total: Option<Tokens>,
-    /// Whether it had a turn in this launch; before that, what is told is history.
+    /// Whether it had a turn in this launch; earlier reports are history.
     works: bool,
 }
 
@@ -39,7 +39,7 @@ impl Meter {
         }
     }
 
-    /// Gives what the last call took, if it was not counted before.
+    /// Returns the usage of the last call, if it was not counted before.
     pub(crate) fn told(&mut self, thread: &str, total: Tokens, last: Tokens) -> Option<Usage> {
         let resumed = self.resumed.as_deref() == Some(thread);
         let thread = self.thread(thread)?;

@@ -1,14 +1,14 @@
 //! The envelope: JSON-RPC without its version, one message per line.
 //!
-//! Only the envelope is typed. What it carries stays a value, out of which each reader takes what it
-//! knows; a field that is not known, or that has another shape than it used to have, spoils nothing.
+//! Only the envelope is typed. Its content stays a JSON value, from which each reader takes the
+//! fields that it knows. An unknown field, or one whose shape changed, does no harm.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub(crate) use provost_core::text::shortened as bounded;
 use serde_json::{Map, Value, json};
 
-/// What a message of the server is. Ids of its requests and of ours are two spaces.
+/// A message of the server. The ids of its requests and of ours are separate.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
     Request { id: Id, method: String, params: Value },
@@ -16,17 +16,17 @@ pub(crate) enum Message {
     Answer { id: Id, outcome: Outcome },
 }
 
-/// How a request of ours was answered.
+/// The answer to one of our requests.
 pub(crate) type Outcome = Result<Value, String>;
 
-/// The name of a request: a string or a number, kept as it came.
+/// The id of a request: a string or a number, kept as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Id(Value);
 
-/// A longer id is no part of a key.
+/// Maximum length of an id that is part of a key.
 const MAX_KEY: usize = 32;
 
-/// The server's own code for whatever it does not accept; `-32601` it does not know.
+/// The server's code for anything it rejects; it does not know `-32601`.
 const INVALID: i64 = -32600;
 
 impl Id {
@@ -34,18 +34,18 @@ impl Id {
         matches!(value, Value::String(_) | Value::Number(_)).then(|| Id(value.clone()))
     }
 
-    /// Reads what [`Id::text`] gave.
+    /// Parses the output of [`Id::text`].
     pub(crate) fn parse(text: &str) -> Option<Id> {
         serde_json::from_str::<Value>(text).ok().as_ref().and_then(Id::of)
     }
 
-    /// Gives the id as JSON, in which `1` and `"1"` differ.
+    /// Returns the id as JSON, in which `1` and `"1"` differ.
     pub(crate) fn text(&self) -> String {
         self.0.to_string()
     }
 
-    /// Gives the key under which an answer of the protocol's own is written. A name that is no short
-    /// number is told by its hash.
+    /// Returns the key of an answer of the protocol itself. An id that is not a short number is
+    /// hashed.
     pub(crate) fn key(&self, prefix: &str) -> String {
         let text = self.text();
         if self.0.is_number() && text.len() <= MAX_KEY {
@@ -54,13 +54,13 @@ impl Id {
         hashed_key(prefix, &text)
     }
 
-    /// Gives the id if it is one of ours: those are strings.
+    /// Returns the id if it is one of ours: those are strings.
     pub(crate) fn ours(&self) -> Option<&str> {
         self.0.as_str()
     }
 }
 
-/// Gives a key for what concerns something that the server named, however long or odd that name is.
+/// Returns a key for something that the server named, however long or odd that name is.
 pub(crate) fn hashed_key(prefix: &str, name: &str) -> String {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
@@ -68,7 +68,7 @@ pub(crate) fn hashed_key(prefix: &str, name: &str) -> String {
 }
 
 impl Message {
-    /// Reads a line; none if it is no message.
+    /// Parses a line; None if it is not a message.
     pub(crate) fn read(line: &[u8]) -> Option<Message> {
         let line = line.trim_ascii();
         if !line.starts_with(b"{") {
@@ -85,38 +85,38 @@ impl Message {
                 Some(Message::Note { method, params: params(&mut fields), at_ms })
             }
             (None, Some(id)) => Some(Message::Answer { id, outcome: outcome(&mut fields)? }),
-            // A method that is no word, or an id that nobody could be answered by.
+            // A method that is not a string, or an id that cannot be answered.
             (Some(_) | None, _) => None,
         }
     }
 }
 
-/// Gives a request as a line.
+/// Returns a request as a line.
 pub(crate) fn request(id: &str, method: &str, params: Value) -> Vec<u8> {
     line(json!({"id": id, "method": method, "params": params}))
 }
 
-/// Gives a notification as a line.
+/// Returns a notification as a line.
 pub(crate) fn note(method: &str) -> Vec<u8> {
     line(json!({"method": method}))
 }
 
-/// Gives the answer to a request of the server as a line.
+/// Returns the answer to a request of the server as a line.
 pub(crate) fn answer(id: &Id, result: Value) -> Vec<u8> {
     line(json!({"id": id.0, "result": result}))
 }
 
-/// Gives the refusal of a request of the server as a line.
+/// Returns the rejection of a request of the server as a line.
 pub(crate) fn refusal(id: &Id, why: &str) -> Vec<u8> {
     line(json!({"id": id.0, "error": {"code": INVALID, "message": why}}))
 }
 
-/// Gives the text at a key, if there is one that is a text.
+/// Returns the string at a key.
 pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// Gives the elements at a key; a list that is missing is an empty one.
+/// Returns the elements at a key; a missing list is empty.
 pub(crate) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! Compares what is relied on with what installed versions say of themselves.
+//! Compares the schema expectations with the schemas of installed versions.
 
 use std::{fs, path::Path, process::Command};
 
@@ -32,7 +32,7 @@ fn a_need_that_is_not_there_is_found() {
     assert!(!has(&schema, params, "a.c"));
 }
 
-/// Gives everything that is relied on and missing; an installer that is missing means that nothing is said.
+/// Returns every missing expectation; without the installer, nothing is checked.
 fn lacks_of(variable: &str) -> Vec<String> {
     let Some(codex) = codex(variable) else { return Vec::new() };
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -84,7 +84,7 @@ fn item<'a>(schema: &'a Value, kind: &str) -> Option<&'a Value> {
     items.iter().find(|item| item["properties"]["type"]["enum"][0] == kind)
 }
 
-/// Says whether a schema has a field, by whatever way of putting schemas together.
+/// Whether a schema has a field, through any combination of schemas.
 fn has(schema: &Value, at: &Value, field: &str) -> bool {
     let (first, rest) = field.split_once('.').map_or((field, None), |(a, b)| (a, Some(b)));
     let (name, each) = match first.strip_suffix("[]") {
@@ -97,14 +97,15 @@ fn has(schema: &Value, at: &Value, field: &str) -> bool {
     };
     forms(schema, at).iter().any(|form| {
         let Some(found) = form["properties"].get(name) else { return false };
-        match each {
-            false => inner(found),
-            true => forms(schema, found).iter().any(|list| list.get("items").is_some_and(inner)),
+        if each {
+            forms(schema, found).iter().any(|list| list.get("items").is_some_and(inner))
+        } else {
+            inner(found)
         }
     })
 }
 
-/// Gives everything that a schema may stand for.
+/// Returns all alternatives of a schema.
 fn forms<'a>(schema: &'a Value, at: &'a Value) -> Vec<&'a Value> {
     if let Some(name) = at["$ref"].as_str() {
         let named = name.rsplit('/').next().unwrap();

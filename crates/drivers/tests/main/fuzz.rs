@@ -1,5 +1,5 @@
-//! Lines that no server ever sent. Whatever comes, the decoder stands, stays small, reads the same twice,
-//! and answers everything that it lets be asked.
+//! Lines that no server ever sent. For any input, the decoder survives, stays small, reads the same
+//! twice, and can answer everything that it accepts as a request.
 
 use std::{
     collections::BTreeMap,
@@ -20,10 +20,10 @@ use super::{
     talk::{METHODS, Talk, line, opening},
 };
 
-/// So many lines are read by one driver before a fresh one takes over.
+/// Lines that one driver reads before a fresh one takes over.
 const LINES: usize = 400;
 
-/// How long the long run takes if nobody says otherwise.
+/// Default duration of the long run, in seconds.
 const SECONDS: u64 = 2;
 
 proptest! {
@@ -65,7 +65,7 @@ fn mutated_recordings_are_read_for_as_long_as_it_is_asked_for() {
     println!("{lines} lines were read twice");
 }
 
-/// Reads lines and gives everything that came of them.
+/// Reads lines and returns every signal and write.
 fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<Signal>, Vec<String>)> {
     let mut protocol = match driver {
         Driver::Codex => Talk::opened().protocol,
@@ -84,7 +84,7 @@ fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<Signal>, Vec<String>)>
     lines.iter().map(&mut read).collect()
 }
 
-/// One line brings at most one line of ours, which is whole and has a key that a holder takes.
+/// One line causes at most one write, which is complete and has a key that a holder accepts.
 fn written(protocol: &mut dyn Protocol) -> Vec<String> {
     let owed = protocol.owed();
     assert!(owed.len() <= 2, "{owed:?}");
@@ -97,7 +97,7 @@ fn written(protocol: &mut dyn Protocol) -> Vec<String> {
     owed.into_iter().map(|write| write.key).collect()
 }
 
-/// Whatever may be asked can be answered, to the one that asked and to a later one.
+/// Checks that every request can be answered, to the process that asked and to a later one.
 fn answerable(signal: Option<&Signal>) {
     let Some(Signal::Asked(asked)) = signal else { return };
     for reply in fitting(asked) {
@@ -135,7 +135,7 @@ fn fitting(asked: &Asked) -> Vec<Reply> {
 fn corpus(dirs: &[&str]) -> Vec<Vec<u8>> {
     let mut lines: Vec<Vec<u8>> = dirs.iter().flat_map(|dir| recorded::received(dir)).collect();
     lines.push(json!({"id": "p:probe", "error": {"message": METHODS}}).to_string().into_bytes());
-    // What is longer takes its time and teaches nothing more.
+    // Longer lines take more time and cover nothing new.
     lines.retain(|line| line.len() < 8 << 10);
     lines
 }
@@ -205,7 +205,7 @@ const KEYS: &[&str] = &[
     "willRetry",
 ];
 
-/// Chance that is the same in every run.
+/// A deterministic random source.
 struct Chance(u64);
 
 impl Chance {
@@ -220,7 +220,7 @@ impl Chance {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    /// Gives a recorded line, as it is or changed.
+    /// Returns a recorded line, unchanged or mutated.
     fn line(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let mut line = corpus[self.below(corpus.len())].clone();
         match self.below(8) {
@@ -256,7 +256,7 @@ impl Chance {
         }
     }
 
-    /// Changes something somewhere in a message.
+    /// Changes a value somewhere in a message.
     fn change(&mut self, value: &mut Value, depth: usize) {
         let deeper = self.below(4) > 0 && depth < 6;
         let inner = match value {
@@ -296,15 +296,12 @@ impl Chance {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the run is as long as it is asked for")]
+#[expect(clippy::disallowed_methods, reason = "the run has a configured duration")]
 fn started() -> Instant {
     Instant::now()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the edge at which a test run is told how long to take"
-)]
+#[expect(clippy::disallowed_methods, reason = "the edge that reads the duration of a test run")]
 fn seconds() -> u64 {
     let told = std::env::var("PROVOST_FUZZ_SECONDS").ok();
     told.and_then(|told| told.parse().ok()).unwrap_or(SECONDS)

@@ -1,4 +1,4 @@
-//! The driver of agents that speak JSON lines.
+//! The driver of agents that use JSON lines.
 
 use provost_core::{
     lifecycle::ClaimKind,

@@ -1,4 +1,4 @@
-//! The handshake with real servers. No model is needed for it.
+//! The handshake with real servers. It needs no model.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use provost_core::result::ResultForm;
 use provost_core::session::{Driver, MessageKind, Settings, Signal, TurnEnd};
 use provost_drivers::{Opening, Protocol, Saying, protocol, say};
 
-/// Longer than any answer of a server takes.
+/// Longer than any server takes to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that asks nobody: the model is a port on which nothing listens.
+/// A server without a model: nothing listens on its port.
 const CONFIG: &str = r#"
 model = "gpt-5.5"
 model_provider = "nobody"
@@ -103,7 +103,7 @@ impl Server {
         Server { child, input, lines, protocol, home }
     }
 
-    /// Writes what is owed and reads until the thread is open or refused.
+    /// Writes pending lines and reads until the thread is open or refused.
     fn until_opened(&mut self) -> Vec<Signal> {
         let over =
             |signal: &Signal| matches!(signal, Signal::Ready { .. } | Signal::Refused { .. });
@@ -136,7 +136,7 @@ impl Server {
         self.input.as_mut().unwrap().write_all(line).unwrap();
     }
 
-    /// Says something; there is no model, so the turn fails.
+    /// Sends a message; there is no model, so the turn fails.
     fn fails_its_turn(&mut self, opened: &[Signal]) {
         let Some(Signal::Ready { thread }) = opened.last() else { panic!() };
         let message = Saying::Message {
@@ -159,7 +159,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// The end of its input ends a server, behind its launcher too.
+    /// Closing its input ends a server, also behind its launcher.
     fn drop(&mut self) {
         drop(self.input.take());
         let end = loop {
@@ -187,7 +187,7 @@ fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Gives the Codex that a variable names. Without the tool that installs it, what needs it is not tested.
+/// Returns the Codex that a variable names. Without its installer, tests that need it are skipped.
 #[expect(clippy::disallowed_methods, reason = "the edge at which a test run names its programs")]
 pub(crate) fn codex(variable: &str) -> Option<PathBuf> {
     let missing = std::env::var("PROVOST_TEST_MISSING").unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Drivers over recorded lines.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails, in its helpers too")]
 
 mod app_server;
 mod drift;

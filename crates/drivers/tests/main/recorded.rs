@@ -1,4 +1,4 @@
-//! Recorded sessions of Codex, and how they are read.
+//! Recorded sessions of Codex, and their reader.
 
 use std::{fs, path::PathBuf};
 
@@ -10,15 +10,15 @@ pub(crate) struct Transcript {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Something that happened in it.
+/// One recorded line.
 pub(crate) struct Row {
-    /// Which of several connections it happened on.
+    /// The connection, if there were several.
     pub(crate) client: Option<String>,
     pub(crate) dir: String,
     pub(crate) msg: Value,
 }
 
-/// Gives the sessions of one directory of the fixtures, in order.
+/// Returns the sessions in one directory of the fixtures, in order.
 pub(crate) fn all(dir: &str) -> Vec<Transcript> {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/codex").join(dir);
     let files = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
@@ -32,7 +32,7 @@ pub(crate) fn one(dir: &str, name: &str) -> Transcript {
     all(dir).into_iter().find(|transcript| transcript.name == name).unwrap()
 }
 
-/// Gives every line that an app-server sent, in all sessions of a directory.
+/// Returns every line that an app-server sent, in all sessions of a directory.
 pub(crate) fn received(dir: &str) -> Vec<Vec<u8>> {
     let rows = all(dir).into_iter().flat_map(|transcript| transcript.rows);
     rows.filter(|row| row.dir == "recv" || row.dir == "stdout").map(|row| row.line()).collect()
@@ -54,7 +54,7 @@ fn row(line: &str) -> Row {
 }
 
 impl Row {
-    /// The line as it was on the wire.
+    /// Returns the line as it was on the wire.
     pub(crate) fn line(&self) -> Vec<u8> {
         match self.msg.get("_raw").and_then(Value::as_str) {
             Some(raw) => raw.as_bytes().to_vec(),

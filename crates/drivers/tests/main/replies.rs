@@ -1,4 +1,4 @@
-//! What is said to the app-server.
+//! Messages to the app-server.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Recorded sessions as people read them.
+//! Recorded sessions, rendered as text.
 
 use provost_core::session::Driver;
 use provost_drivers::render;

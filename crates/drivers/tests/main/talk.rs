@@ -1,4 +1,4 @@
-//! A conversation with the driver of the app-server, in which the test is the server.
+//! A conversation with the app-server driver, in which the test is the server.
 
 use provost_core::{
     request::{Asked, Reply},
@@ -8,7 +8,7 @@ use provost_core::{
 use provost_drivers::{Answer, Opening, Protocol, Saying, protocol, say};
 use serde_json::{Value, json};
 
-/// What a server of 0.166.0 says to the probe, cut to what matters here.
+/// The answer of a 0.166.0 server to the probe, shortened.
 pub(crate) const METHODS: &str = "Invalid request: unknown variant `provost/probe`, expected one of `initialize`, \
      `thread/start`, `thread/resume`, `turn/start`, `turn/interrupt`, `thread/backgroundTerminals/clean`";
 
@@ -19,12 +19,12 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// Begins a conversation in which nothing was said yet.
+    /// Starts a conversation without any messages.
     pub(crate) fn new(opening: Opening) -> Talk {
         Talk { protocol: protocol(Driver::Codex, opening) }
     }
 
-    /// Begins one in which the thread is open.
+    /// Starts a conversation with an open thread.
     pub(crate) fn opened() -> Talk {
         let mut talk = Talk::new(opening());
         assert_eq!(talk.shake("0.166.0", METHODS), None);
@@ -34,7 +34,7 @@ impl Talk {
         talk
     }
 
-    /// Says hello and answers the probe; gives what came of that.
+    /// Performs the handshake and returns the resulting signal.
     pub(crate) fn shake(&mut self, version: &str, methods: &str) -> Option<Signal> {
         assert_eq!(self.writes()[0].0, "p:hello");
         let agent = format!("provost/{version} (Debian; x86_64)");
@@ -55,14 +55,14 @@ impl Talk {
         self.hears(json!({"method": method, "params": params}))
     }
 
-    /// Lets the server ask something in the open turn.
+    /// Sends a request of the server in the open turn.
     pub(crate) fn asks(&mut self, id: Value, method: &str, mut params: Value) -> Option<Signal> {
         params["threadId"] = json!(THREAD);
         params["turnId"] = json!("turn-1");
         self.hears(json!({"id": id, "method": method, "params": params}))
     }
 
-    /// Lets the server ask something that has to become a request.
+    /// Sends a request of the server that has to become a request of the session.
     pub(crate) fn asked(&mut self, id: Value, method: &str, params: Value) -> Asked {
         match self.asks(id, method, params) {
             Some(Signal::Asked(asked)) => asked,
@@ -82,7 +82,7 @@ impl Talk {
         self.cleans()
     }
 
-    /// Lets the server do the cleaning that it was asked for.
+    /// Answers the cleanup request.
     pub(crate) fn cleans(&mut self) -> Option<Signal> {
         let owed = self.protocol.owed().into_iter();
         let clean = owed.rev().find(|write| write.key.starts_with("p:clean-"))?;
@@ -91,7 +91,7 @@ impl Talk {
         self.hears(json!({"id": clean.key, "result": {}}))
     }
 
-    /// Gives what the protocol owes, and writes it.
+    /// Returns the pending lines, and marks them as written.
     pub(crate) fn writes(&mut self) -> Vec<(String, Value)> {
         let owed = self.protocol.owed();
         for write in &owed {
@@ -101,7 +101,7 @@ impl Talk {
         owed.into_iter().map(|write| (write.key, line(&write.line))).collect()
     }
 
-    /// Gives the only thing that the protocol owes.
+    /// Returns the only pending line.
     pub(crate) fn write(&mut self) -> Value {
         match <[_; 1]>::try_from(self.writes()) {
             Ok([(_, line)]) => line,
@@ -115,7 +115,7 @@ pub(crate) fn opening() -> Opening {
     Opening { cwd: "/repo".to_owned(), settings, ..Opening::default() }
 }
 
-/// Gives what is said, which has to be one line.
+/// Returns the encoded message, which has to be one line.
 pub(crate) fn said(what: &Saying<'_>) -> Option<Value> {
     say(Driver::Codex, what).map(|bytes| line(&bytes))
 }
@@ -131,7 +131,7 @@ pub(crate) fn message(kind: MessageKind, text: &str) -> Option<Value> {
     })
 }
 
-/// Gives the answer to a request, of the process that asked or of a later one.
+/// Returns the answer to a request, for the process that asked or for a later one.
 pub(crate) fn answer(asked: &Asked, reply: &Reply, live: bool) -> Option<Value> {
     said(&Saying::Message {
         key: "answer-1-1",

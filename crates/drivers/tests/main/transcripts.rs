@@ -1,4 +1,4 @@
-//! Recorded sessions, as the signals that they yield.
+//! Recorded sessions, and the signals they yield.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ fn recorded_runs_of_exec_yield_their_signals() {
     }
 }
 
-/// Gives the rows of each connection that said hello.
+/// Returns the rows of each connection with a handshake.
 fn connections(transcript: &Transcript) -> Vec<(String, Vec<&Row>)> {
     let mut of: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
     for row in &transcript.rows {
@@ -63,11 +63,11 @@ fn connections(transcript: &Transcript) -> Vec<(String, Vec<&Row>)> {
     of.into_iter().filter(|(_, rows)| greeted(rows)).collect()
 }
 
-/// Plays a recorded session to the driver. The recorder had its own ids and sent no probe, so its ids are
-/// exchanged for ours, and the probe is answered as a server of that version answers it.
+/// Replays a recorded session to the driver. The recorder used its own ids and sent no probe. So
+/// its ids are replaced by ours, and the probe is answered as a server of that version answers it.
 struct Replay {
     protocol: Box<dyn Protocol>,
-    /// Ours for the recorder's ids.
+    /// Our ids by the recorder's ids.
     ids: BTreeMap<String, String>,
     greeted: bool,
     opened: bool,
@@ -137,7 +137,7 @@ impl Replay {
                 self.cleaned(&write.key);
                 continue;
             }
-            // The handshake's own lines are tested elsewhere; they are long.
+            // Other tests cover the handshake's lines; they are long.
             let ours = ["p:hello", "p:ready", "p:probe", "p:thread"].contains(&write.key.as_str());
             let line = if ours { "…".into() } else { String::from_utf8_lossy(&write.line) };
             self.told.push(format!("  writes {}: {}", write.key, line.trim_end()));
@@ -146,7 +146,7 @@ impl Replay {
 }
 
 impl Replay {
-    /// The recorder never cleaned, so the server's answer is made up.
+    /// The recorder never cleaned up, so the server's answer is synthetic.
     fn cleaned(&mut self, key: &str) {
         let answer = json!({"id": key, "result": {}});
         let signal = self.protocol.read(answer.to_string().as_bytes());
@@ -158,7 +158,7 @@ fn opening(rows: &[&Row]) -> Opening {
     let opens = |row: &&&Row| {
         row.dir == "send" && matches!(row.msg["method"].as_str(), Some("thread/resume"))
     };
-    let thread = rows.iter().find(opens).filter(|_| first_open_is_resume(rows));
+    let thread = if first_open_is_resume(rows) { rows.iter().find(opens) } else { None };
     let thread = thread.and_then(|row| row.msg["params"]["threadId"].as_str()).map(str::to_owned);
     Opening { thread, ..Opening::default() }
 }
@@ -170,7 +170,7 @@ fn first_open_is_resume(rows: &[&Row]) -> bool {
     opens.next() == Some("thread/resume")
 }
 
-/// What a server of this version said to a method that it does not have, as far as it was recorded.
+/// Returns the recorded answer of a server of this version to an unknown method.
 fn methods_of(version: &str) -> String {
     let transcript = match version {
         "0.166.0" => recorded::one("app-server", "01-handshake-and-errors"),

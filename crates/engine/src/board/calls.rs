@@ -1,4 +1,5 @@
-//! Calls of tools by members of tasks: decided with the session that called, in one commit, and answered there.
+//! Tool calls of team members: decided together with the calling session, in one commit, and
+//! answered there.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Turn, tasks};
 use crate::{acting, task_card, task_look};
 
-/// What came of a call.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub ok: bool,
@@ -20,11 +21,12 @@ pub struct Outcome {
 }
 
 impl Turn<'_> {
-    /// Takes a call that came beside the agent's stream, and gives what came of it.
+    /// Handles a call that arrived outside the agent's stream, and returns its result.
     pub fn call(
         &mut self,
         launch: LaunchId,
-        (native, call): (&str, &Call),
+        native: &str,
+        call: &Call,
         actor: &str,
     ) -> Option<Result<Outcome, Rejected>> {
         let (native, call) = (native.to_owned(), Box::new(call.clone()));
@@ -37,7 +39,7 @@ impl Turn<'_> {
         called.into_iter().next_back().map(Ok)
     }
 
-    /// Answers every call of a session that has no answer yet. There is one only in the turn in which it was read.
+    /// Answers every open call of a session. Calls are open only in the turn that read them.
     pub(super) fn answer_calls(&mut self, id: SessionId) -> Vec<Outcome> {
         let mut answered = Vec::new();
         while let Some(open) = self.session(id).and_then(|session| session.calls.open().cloned()) {
@@ -57,18 +59,18 @@ impl Turn<'_> {
             return match tasks.len() {
                 0 => refused(
                     "no_task",
-                    "you work for no task that is open: yours is over, or you have left it",
+                    "you belong to no open team: yours is finished, or you have left it",
                 ),
                 _ => refused(
                     "several_tasks",
-                    "you work for several tasks, and a call cannot say which it means",
+                    "you belong to several teams, and a call cannot name one of them",
                 ),
             };
         };
         let Some(name) = self.member_of(*task, id).map(|member| member.name.clone()) else {
-            return refused("no_member", "you are no member of the task any more");
+            return refused("no_member", "you are no longer a member of the team");
         };
-        let Some(call) = &made.open else { return refused("no_call", "it was answered before") };
+        let Some(call) = &made.open else { return refused("no_call", "the call has an answer") };
         let own = format!("call-{}-{}", id.short(), made.no);
         match call.command(&name, &own) {
             Err(why) => refused("malformed", &why.to_string()),
@@ -76,12 +78,12 @@ impl Turn<'_> {
             Ok(Some(command)) => {
                 let who = Actor::Member(name);
                 let actor = acting::recorded(&format!("{}{}", acting::TOOL, made.launch), &who);
-                self.done_for(*task, (&who, &command), &actor)
+                self.done_for(*task, &who, &command, &actor)
             }
         }
     }
 
-    /// Gives the tasks that a session works for and that are not over.
+    /// Returns the open teams that a session is bound to.
     pub(super) fn tasks_of(&self, session: SessionId) -> BTreeSet<StandingId> {
         let drafted = self.tasks.values().map(|draft| draft.task.id);
         let all = self.board.tasks_of(session).into_iter().chain(drafted);
@@ -100,7 +102,7 @@ impl Turn<'_> {
             seen.to_string()
         });
         seen.map_or_else(
-            || refused("no_task", "the task cannot be looked at"),
+            || refused("no_task", "the team cannot be read"),
             |text| Outcome { ok: true, text },
         )
     }
@@ -108,14 +110,15 @@ impl Turn<'_> {
     fn done_for(
         &mut self,
         id: StandingId,
-        asked: (&Actor, &task::Command),
+        who: &Actor,
+        command: &task::Command,
         actor: &str,
     ) -> Outcome {
-        match self.command_task(id, asked, actor) {
-            None => refused("no_task", "the task cannot be looked at"),
-            // A repeat returns what the first one gave.
+        match self.command_task(id, who, command, actor) {
+            None => refused("no_task", "the team cannot be read"),
+            // A repeat returns the first result.
             Some(Err(task::Rejected::Nothing)) => {
-                let known = self.task(id).and_then(|task| repeated(task, asked.0, asked.1));
+                let known = self.task(id).and_then(|task| repeated(task, who, command));
                 let mut answer = json!({"ok": true, "repeated": true});
                 if let Some((name, row)) = known {
                     answer[name] = json!(row);
@@ -124,8 +127,8 @@ impl Turn<'_> {
             }
             Some(Err(why)) => refused(why.code(), &why.to_string()),
             Some(Ok((_, events))) => match self.task(id) {
-                None => refused("no_task", "the task cannot be looked at"),
-                Some(task) => came_of(task, &events, (&self.board.caller, asked.0)),
+                None => refused("no_task", "the team cannot be read"),
+                Some(task) => came_of(task, &events, &self.board.caller, who),
             },
         }
     }
@@ -144,7 +147,7 @@ fn refused(code: &str, why: &str) -> Outcome {
     Outcome { ok: false, text }
 }
 
-/// Gives the message that an earlier command under the same key stored.
+/// Returns the message that an earlier command stored under the same key.
 fn repeated(
     task: &task::Task,
     who: &task::Actor,
@@ -154,9 +157,14 @@ fn repeated(
     Some(("message", json!(task_card::message(message))))
 }
 
-/// Gives what came of a command. What was refused and recorded is a refusal all the same.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is told by the row that it changed")]
-fn came_of(task: &task::Task, events: &[task::Event], told: (&task::Caller, &Actor)) -> Outcome {
+/// Returns the result of a command. A refusal stays a refusal when it is also recorded.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the changed row describes all other events")]
+fn came_of(
+    task: &task::Task,
+    events: &[task::Event],
+    caller: &task::Caller,
+    who: &Actor,
+) -> Outcome {
     let mut answer = json!({"ok": true, "task": task.phase.word()});
     for event in events {
         match event {
@@ -164,20 +172,23 @@ fn came_of(task: &task::Task, events: &[task::Event], told: (&task::Caller, &Act
                 return refused(e.why.code(), &e.why.to_string());
             }
             task::Event::FinishRefused(e) => {
-                let blockers: Vec<_> =
-                    e.blockers.iter().map(|one| task_card::blocker(task, one, told)).collect();
-                let error = "the task is not finished: see what keeps it from that";
+                let blockers: Vec<_> = e
+                    .blockers
+                    .iter()
+                    .map(|one| task_card::blocker(task, one, caller, who))
+                    .collect();
+                let error = "the team cannot finish yet: see blockers";
                 let text =
                     json!({"ok": false, "code": "not_ready", "error": error, "blockers": blockers});
                 return Outcome { ok: false, text: text.to_string() };
             }
             task::Event::FinishAsked(_) => {
                 answer["note"] =
-                    json!("the task is being audited: what comes of it is told to you");
+                    json!("the team is being audited; you get the result as a message");
             }
             task::Event::CheckWanted(e) => {
                 answer["check"] = json!(e.check.no);
-                answer["note"] = json!("the check runs: what comes of it is told to you");
+                answer["note"] = json!("the check is running; you get the result as a message");
             }
             other => {
                 if let Some((name, row)) = task_card::changed(task, other) {

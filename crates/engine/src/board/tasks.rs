@@ -1,4 +1,4 @@
-//! Tasks that stand alone, on the board: decided together with the sessions of their members.
+//! Teams on the board: decided together with the sessions of their members.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,7 +15,7 @@ use provost_ledger::StreamWrite;
 use super::{Board, Changes, MAX_FOLLOW_UPS, Turn};
 use crate::{stream, task_card, words};
 
-/// The tasks of a board, and where their members' sessions are bound.
+/// The teams of a board, and the teams that each session is bound to.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     held: BTreeMap<StandingId, HeldTask>,
@@ -38,7 +38,7 @@ pub(super) struct TaskDraft {
     events: Vec<(Event, String)>,
 }
 
-/// Gives the sessions of the members who are bound.
+/// Returns the sessions of the bound members.
 pub(super) fn sessions(task: &Task) -> impl Iterator<Item = SessionId> {
     task.members.iter().filter(|member| member.is_bound()).filter_map(|member| member.session)
 }
@@ -71,7 +71,7 @@ impl Tasks {
 }
 
 impl Board {
-    /// Takes in a task as the ledger has it; what it owes is in the changes.
+    /// Loads a team from the ledger. Its pending effects are in the changes.
     pub fn load_task(&mut self, task: Task, version: u64) -> Changes {
         let mut changes = Changes::default();
         self.hold_task(task, version, true, &mut changes);
@@ -86,7 +86,7 @@ impl Board {
         self.tasks.held.values().map(|held| &held.task)
     }
 
-    /// Gives the tasks that a session works for.
+    /// Returns the teams that a session is bound to.
     pub fn tasks_of(&self, session: SessionId) -> Vec<StandingId> {
         self.tasks.bound.get(&session).into_iter().flatten().copied().collect()
     }
@@ -95,13 +95,13 @@ impl Board {
         self.tasks.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Gives the tasks for which time has come.
+    /// Returns the teams whose deadline has passed.
     pub fn due_tasks(&self, reached_ms: u64) -> Vec<StandingId> {
         let due = self.tasks.deadlines.iter().take_while(|(at, _)| *at <= reached_ms);
         due.map(|(_, task)| *task).collect()
     }
 
-    /// Lets a task go of which nothing is expected any more.
+    /// Evicts a team that is closed.
     pub fn let_task_go(&mut self, id: StandingId) {
         if self.task(id).is_some_and(Task::is_closed) {
             self.tasks.let_go(id);
@@ -136,7 +136,7 @@ impl Board {
 }
 
 impl Turn<'_> {
-    /// Opens a task and does all of this to it, or nothing at all.
+    /// Opens a team and applies all commands to it, or does nothing at all.
     pub fn open_task(
         &mut self,
         id: StandingId,
@@ -144,15 +144,16 @@ impl Turn<'_> {
         commands: &[Command],
         actor: &str,
     ) -> Result<&Task, Rejected> {
-        self.open_task_with(id, spec, (commands, &[]), actor)
+        self.open_task_with(id, spec, commands, &[], actor)
     }
 
-    /// The same with sessions that are about to be opened for it.
+    /// Like [`Turn::open_task`], with sessions that are about to be opened for the team.
     pub fn open_task_with(
         &mut self,
         id: StandingId,
         spec: TaskSpec,
-        (commands, new): (&[Command], &[Session]),
+        commands: &[Command],
+        new: &[Session],
         actor: &str,
     ) -> Result<&Task, Rejected> {
         let opened = TaskOpened { spec: Box::new(spec) };
@@ -171,28 +172,31 @@ impl Turn<'_> {
         Ok(&draft.task)
     }
 
-    /// Gives a task as it would be after the decisions so far.
+    /// Returns a team as it would be after the decisions so far.
     pub fn task(&self, id: StandingId) -> Option<&Task> {
         self.tasks.get(&id).map(|draft| &draft.task).or_else(|| self.board.task(id))
     }
 
-    /// Gives all tasks as they would be after the decisions so far, also those that are about to be opened.
+    /// Returns all teams as they would be after the decisions so far, including those that this
+    /// turn opens.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         let held = self.board.tasks().filter(|task| !self.tasks.contains_key(&task.id));
         held.chain(self.tasks.values().map(|draft| &draft.task))
     }
 
-    /// Gives what a task is about to be opened with; nothing if it was opened before.
+    /// Returns the events that this turn opens a team with. Empty if the team was open before.
     pub fn opening_of_task(&self, id: StandingId) -> impl Iterator<Item = &Event> {
         let draft = self.tasks.get(&id).filter(|draft| draft.expected == 0);
         draft.into_iter().flat_map(|draft| draft.events.iter().map(|(event, _)| event))
     }
 
-    /// Decides a command about a task that the board holds. Gives the task as it would be, and what came of it.
+    /// Decides a command about a team on the board. Returns the team as it would be, and the new
+    /// events.
     pub fn command_task(
         &mut self,
         id: StandingId,
-        (who, command): (&Actor, &Command),
+        who: &Actor,
+        command: &Command,
         actor: &str,
     ) -> Option<Result<(&Task, Vec<Event>), Rejected>> {
         let look = |session| self.session(session);
@@ -212,24 +216,26 @@ impl Turn<'_> {
         self.task(id).map(|task| Ok((task, events)))
     }
 
-    /// Adds events to a task, and says to sessions what goes with them. Gives those sessions.
+    /// Adds events to a team and sends its sessions the commands that belong to them. Returns those
+    /// sessions.
     fn tell_task(&mut self, id: StandingId, events: &[Event], actor: &str) -> Vec<SessionId> {
         let said = |task: &Task| events.iter().flat_map(|event| task.said_by(event)).collect();
         let mut said: Vec<_> = self.task(id).map(said).unwrap_or_default();
         for event in events {
             self.add_to_task(id, event.clone(), actor);
         }
-        // Another task may need the session of a member of this one.
+        // Another team may need the session of a member of this one.
         let dismisses = |command: &_| matches!(command, session::Command::Dismiss { .. });
         said.retain(|(session, command)| !dismisses(command) || self.tasks_of(*session).is_empty());
         for (session, command) in &said {
-            // The task asked whether it is taken; what nobody can be told any more needs no telling.
+            // The team asked before whether the session takes it. A session that is gone needs no
+            // command.
             drop(self.decide(*session, command, actor));
         }
         said.into_iter().map(|(session, _)| session).collect()
     }
 
-    /// Lets every task see what happened to a session.
+    /// Applies the follow-ups of every team that a session is bound to.
     pub(super) fn follow_tasks_of(&mut self, session: SessionId) {
         let drafted =
             self.tasks.values().filter(|draft| sessions(&draft.task).any(|bound| bound == session));
@@ -241,14 +247,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds what follows for a task from itself and its members' sessions, and for other tasks of those sessions to
-    /// which it said something.
+    /// Applies the follow-ups of a team and its members' sessions, and of the other teams of
+    /// sessions that got a command.
     pub fn follow_task(&mut self, id: StandingId) {
         let told = self.follow_alone(id, None);
         self.follow_others(id, told);
     }
 
-    /// A session may work for several tasks: what one says to it, the others see.
+    /// A session may belong to several teams: a command from one is visible to the others.
     fn follow_others(&mut self, id: StandingId, told: Vec<SessionId>) {
         let mut told: VecDeque<(StandingId, SessionId)> =
             told.into_iter().map(|session| (id, session)).collect();
@@ -261,11 +267,11 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds what follows for one task, from what happened to one session if to no other. Gives the sessions to which it
-    /// said something.
+    /// Applies the follow-ups of one team, at first only those of one session if it is given.
+    /// Returns the sessions that got a command.
     fn follow_alone(&mut self, id: StandingId, mut of: Option<SessionId>) -> Vec<SessionId> {
         let mut told = Vec::new();
-        // Something may follow for each member and each message.
+        // Each member and each message may need a follow-up.
         let size = self.task(id).map_or(0, |task| task.members.len() + task.messages.len());
         for _ in 0..MAX_FOLLOW_UPS + 4 * size {
             let step = self.task(id).and_then(|task| {
@@ -284,9 +290,10 @@ impl Turn<'_> {
                     let refused = match self.decide(session, &command, "provost") {
                         Some(Ok(_)) => None,
                         Some(Err(why)) => Some(why.to_string()),
-                        None => Some("its session cannot be looked at".to_owned()),
+                        None => Some("its session cannot be read".to_owned()),
                     };
-                    // A message that no session takes is a dead one, which a person sees and can have offered again.
+                    // A message that no session takes is dead-lettered. The operator sees it and
+                    // can requeue it.
                     let event = match refused {
                         None => offered.into(),
                         Some(reason) => MessageDead { no: offered.no, reason, by: None }.into(),
@@ -296,7 +303,7 @@ impl Turn<'_> {
                 }
             }
         }
-        unreachable!("the rules of a task come to rest: {:?}", self.task(id));
+        unreachable!("the rules of a team converge: {:?}", self.task(id));
     }
 
     fn add_to_task(&mut self, id: StandingId, event: Event, actor: &str) {
@@ -312,7 +319,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Gives the member whose session this is.
+    /// Returns the member that a session is bound to.
     pub fn member_of(&self, id: StandingId, session: SessionId) -> Option<&Member> {
         let mut members = self.task(id)?.members.iter();
         members.find(|member| member.is_bound() && member.session == Some(session))
@@ -328,7 +335,7 @@ impl TaskDraft {
         let after = self.expected + self.events.len() as u64;
         let due = self.expected / stream::SNAPSHOT_EVERY != after / stream::SNAPSHOT_EVERY;
         let recorded = |(event, actor): &(Event, String)| stream::new_task_event(event, actor);
-        // By what is said in a task its message is found, not the task.
+        // The text of a message finds the message, not the team.
         let said = |(event, _): &(Event, String)| task_card::is_of_message(event);
         let found_by = self.expected == 0 || !self.events.iter().all(said);
         StreamWrite {
@@ -358,7 +365,7 @@ mod tests {
         "00000000-0000-7000-8000-000000000007".parse().expect("it is a UUID")
     }
 
-    /// A board with its ledger, in which only what is told happens.
+    /// A board with its ledger. Nothing happens except by the test's commands.
     #[derive(Default)]
     struct Lab {
         board: Board,
@@ -403,7 +410,7 @@ mod tests {
         fn tell(&mut self, command: Command) -> Vec<Event> {
             let mut came = Vec::new();
             self.turn(|turn| {
-                let done = turn.command_task(id(), (&Actor::Operator, &command), "operator");
+                let done = turn.command_task(id(), &Actor::Operator, &command, "operator");
                 came = done.expect("the board holds it").expect("it is allowed").1;
             });
             came
@@ -457,7 +464,7 @@ mod tests {
     #[test]
     fn a_task_that_is_over_is_let_go() {
         let mut lab = Lab::paired();
-        lab.tell(Command::Cancel { because: "nobody needs it any more".to_owned() });
+        lab.tell(Command::Cancel { because: "it is not needed any more".to_owned() });
         assert_eq!(lab.board.task(id()), None);
         assert_eq!(lab.board.tasks().count(), 0);
     }

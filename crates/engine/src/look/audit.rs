@@ -1,4 +1,5 @@
-//! The audit of a task: who did what, what was refused, what each criterion rests on, and which signals differ.
+//! The audit of a team: actions, refusals, the evidence of each criterion, and contradicting
+//! signals.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use provost_ledger::ReadLedger;
 use super::past::{Member, Past, redact};
 use crate::{card, stream::TASK, task_card};
 
-/// Audits a task.
+/// Audits a team.
 pub fn audit(
     ledger: &dyn ReadLedger,
     id: StandingId,
@@ -71,17 +72,17 @@ fn audited(past: &Past, criterion: CriterionRow, content: bool) -> AuditedRow {
     AuditedRow { criterion, judgements, receipts }
 }
 
-/// What somebody's word was is content; that it was a word is not.
+/// Removes an assertion's text, which is content. That it was asserted stays.
 fn without_words(criterion: CriterionRow) -> CriterionRow {
     let asserted = criterion.receipt.as_deref() == Some("asserted");
     CriterionRow {
-        evidence: criterion.evidence.filter(|_| !asserted),
+        evidence: if asserted { None } else { criterion.evidence },
         rationale: None,
         ..criterion
     }
 }
 
-/// Gives for which criterion each check was run.
+/// Maps each check to the criterion that it was run for.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only checks are looked for")]
 fn wanted(past: &Past) -> BTreeMap<u32, u32> {
     let wanted = past.events.iter().filter_map(|(_, event)| match event {
@@ -94,7 +95,7 @@ fn wanted(past: &Past) -> BTreeMap<u32, u32> {
     wanted.collect()
 }
 
-/// Gives where the signals of a session do not say the same.
+/// Lists the signals of a session that contradict each other.
 fn divergences(member: &Member) -> Vec<DivergenceRow> {
     let Some(known) = &member.known else { return Vec::new() };
     let row = card::row(&known.session);
@@ -130,7 +131,7 @@ fn divergences(member: &Member) -> Vec<DivergenceRow> {
     if let Some(found) = contradicted.and_then(|(launch, now)| launch.contradiction(now)) {
         let turn = if found.in_turn { "a turn is open" } else { "no turn is open" };
         let text = format!(
-            "{} shows {}, and the record says that {turn}",
+            "{} shows {}, and the transcript says that {turn}",
             found.by.word(),
             found.shows.word()
         );

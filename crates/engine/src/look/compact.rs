@@ -1,4 +1,5 @@
-//! A task in few rows: one for each message, criterion and session, and for what decided something.
+//! A team's history in few rows: one per message, criterion and session, and one per decisive
+//! event.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use provost_core::task::Event;
 use super::past::Past;
 use crate::stream::TASK;
 
-/// What came of a message.
+/// The latest status of a message.
 struct Came {
     standing: &'static str,
     offers: u32,
@@ -43,7 +44,7 @@ fn told(came: &Came) -> String {
     format!(": {}{offers} (event {})", came.standing, came.at)
 }
 
-/// Says how a criterion came to stand.
+/// Describes the state that a criterion reached.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only proposals are looked for")]
 fn standing(past: &Past, row: &PastRow) -> String {
     let proposed = past.events.iter().find_map(|(record, event)| match event {
@@ -76,7 +77,7 @@ fn messages(past: &Past) -> BTreeMap<u32, Came> {
     all
 }
 
-/// Says whether an event has a row of its own.
+/// Whether an event has a row of its own.
 fn decides(kind: &str) -> bool {
     matches!(
         kind,

@@ -1,6 +1,7 @@
-//! Looking back: what was, what happened and who did it, read from the streams concerned and from nothing else.
+//! Read-only queries over the ledger: past state, events and their actors, read only from the
+//! streams concerned.
 //!
-//! Nothing here needs the owner: a reader of the ledger is enough, and no read writes.
+//! Nothing here needs the owner: a reader of the ledger is enough, and no query writes.
 
 mod audit;
 mod compact;
@@ -25,7 +26,7 @@ pub use search::{Within, search};
 pub use telemetry::{Window, telemetry};
 pub use then::{diff, then};
 
-/// Finds what is meant: a session, a run or a task, by its id, a part of it or its name.
+/// Resolves a session, run or team by its id, a part of it, or its name.
 pub fn resolve(ledger: &dyn ReadLedger, text: &str) -> Result<Subject, ApiError> {
     let mut meant = Vec::new();
     for kind in [SESSION, RUN, TASK] {
@@ -44,11 +45,11 @@ pub fn resolve(ledger: &dyn ReadLedger, text: &str) -> Result<Subject, ApiError>
     }
 }
 
-/// Finds the task that is meant.
+/// Resolves a team by its id, a part of it, or its name.
 pub fn resolve_task(ledger: &dyn ReadLedger, text: &str) -> Result<StandingId, ApiError> {
     let found = like(ledger, TASK, text)?;
     let missing = || {
-        let message = format!("there is no task \"{text}\"");
+        let message = format!("there is no team \"{text}\"");
         ApiError::new(Code::NotFound, message).next("provost task ls")
     };
     match found.as_slice() {
@@ -58,7 +59,7 @@ pub fn resolve_task(ledger: &dyn ReadLedger, text: &str) -> Result<StandingId, A
     }
 }
 
-/// A whole id names one, whatever else begins or ends like it.
+/// Finds streams whose id or name matches. A whole id matches only itself.
 fn like(
     ledger: &dyn ReadLedger,
     kind: &'static str,
@@ -83,7 +84,7 @@ fn subject(kind: &str, id: &str) -> Option<Subject> {
 }
 
 fn nobody(text: &str) -> ApiError {
-    let message = format!("there is no session, run or task \"{text}\"");
+    let message = format!("there is no session, run or team \"{text}\"");
     ApiError::new(Code::NotFound, message).next("provost ls --all").next("provost task ls")
 }
 
@@ -95,7 +96,7 @@ fn stream_of(subject: Subject) -> StreamId {
     }
 }
 
-/// The whole of a stream, and whether it was archived; nothing if it is not here.
+/// Returns all records of a stream and whether it was archived. `None` if there is no such stream.
 fn whole(
     ledger: &dyn ReadLedger,
     stream: &StreamId,

@@ -1,4 +1,4 @@
-//! What happened to a task and to the sessions of its members, in the order in which it happened.
+//! The events of a team and of its members' sessions, in order.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use crate::{
     stream::{self, TASK},
 };
 
-/// How much of a text is shown in one row; all of it is in the events.
+/// Bytes of a text that one row shows. The events have all of it.
 const SHOWN_TEXT: usize = 4 << 10;
 
-/// How a task is replayed.
+/// The level of detail of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One row for each message, criterion, iteration and session.
     Compact,
     /// One row for each event.
     Timeline,
-    /// What was said, and by whom.
+    /// Only the messages and their authors.
     Transcript,
 }
 
@@ -41,7 +41,7 @@ impl Form {
     }
 }
 
-/// Replays a task.
+/// Replays a team's history.
 pub fn replay(
     ledger: &dyn ReadLedger,
     id: StandingId,
@@ -64,11 +64,11 @@ pub fn replay(
     Ok(ReplayReply { ok: true, task, sessions, form: form.word().to_owned(), content, rows })
 }
 
-/// How many events of a task are told at once to whoever looks what is new.
+/// The maximum number of events that one news reply shows.
 const NEW_SHOWN: usize = 20;
 
-/// Tells what happened to a task after an event of the ledger, without what anybody wrote: the newest, and how many there
-/// are in all. Nothing is marked as read by it.
+/// Returns the events of a team after an event of the ledger, without any text that users or agents
+/// wrote: the newest, and the total count. Nothing is marked as read.
 pub fn news(
     ledger: &dyn ReadLedger,
     id: StandingId,
@@ -84,8 +84,8 @@ pub fn news(
     Ok(NewsRow { since, seq, in_all, shown })
 }
 
-/// Gives the streams that belong to a task: its own, and those of all who ever were its members. Says whether one of them
-/// is open.
+/// Returns the streams of a team (its own and those of all members it ever had), and the open ones
+/// among them.
 pub fn streams_of(
     ledger: &dyn ReadLedger,
     id: StandingId,
@@ -103,18 +103,18 @@ pub fn streams_of(
     Ok((streams, open))
 }
 
-/// Leaves out what anybody wrote, and says how long it was.
+/// Drops the text that a user or agent wrote. Its length stays.
 pub(super) fn redact(row: &mut PastRow) {
     row.text = None;
 }
 
-/// A task with all that happened to it and to its members' sessions.
+/// A team, its events, and those of its members' sessions.
 pub(super) struct Past {
     pub(super) task: Task,
     pub(super) archived: bool,
     pub(super) sessions: Vec<Member>,
     pub(super) happened: Vec<Happened>,
-    /// The task's own events.
+    /// The team's own events.
     pub(super) events: Vec<(Recorded, task::Event)>,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct Past {
 pub(super) struct Member {
     pub(super) id: SessionId,
     pub(super) name: String,
-    /// Nothing where nothing of it is recorded here.
+    /// `None` if the ledger has no events of the session.
     pub(super) known: Option<Known>,
 }
 
@@ -139,15 +139,15 @@ impl Known {
     }
 }
 
-/// Something that happened.
+/// One event of the history.
 pub(super) struct Happened {
     pub(super) row: PastRow,
-    /// Whether somebody says something by it.
+    /// Whether the event is a message of a user or agent.
     said: bool,
 }
 
 impl Past {
-    /// Reads the streams of a task and of its sessions, and nothing else.
+    /// Reads the streams of a team and its sessions, and nothing else.
     pub(super) fn read(ledger: &dyn ReadLedger, id: StandingId) -> Result<Past, ApiError> {
         let mut past = Past::of_task(ledger, id)?;
         let links = past.links();
@@ -156,7 +156,7 @@ impl Past {
         Ok(past)
     }
 
-    /// Reads the stream of a task alone.
+    /// Reads the stream of a team alone.
     fn of_task(ledger: &dyn ReadLedger, id: StandingId) -> Result<Past, ApiError> {
         let stream = stream::task_stream_id(id);
         let (records, archived) = whole(ledger, &stream)?.ok_or_else(|| nobody(stream.key()))?;
@@ -193,7 +193,7 @@ impl Past {
         self.sessions.iter().map(row).collect()
     }
 
-    /// Follows messages from the task into the sessions.
+    /// Maps messages of the team to the keys under which its sessions know them.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are followed here")]
     fn links(&self) -> Links {
         let mut links = Links::default();
@@ -205,7 +205,7 @@ impl Past {
                 task::Event::MessageOffered(e) => {
                     if let Way::Push { session, key, .. } = &e.lease.way {
                         links.keys.insert((*session, key.clone()), e.no);
-                        // The session has it under its own key until the next instruction begins.
+                        // The session uses its own key until the next instruction begins.
                         let sent = format!("task-{}-{}-{}", self.task.id.short(), e.no, e.lease.no);
                         links.keys.insert((*session, sent), e.no);
                     }
@@ -261,7 +261,7 @@ impl Past {
         let linked = session.zip(told.key.clone()).and_then(|key| links.keys.get(&key).copied());
         let message = told.message.or(linked);
         let correlation = told.correlation.or_else(|| links.correlations.get(&message?).cloned());
-        // What a task sends is said once, in the task.
+        // A message that a team sends appears once, in the team's stream.
         let said = told.said && (own || linked.is_none());
         let row = PastRow {
             seq: record.seq,
@@ -284,7 +284,7 @@ impl Past {
         Happened { row, said }
     }
 
-    /// Gives whom the task knows by what the socket proved.
+    /// Returns the member's name for the peer that the socket proved.
     fn who(&self, actor: &str) -> String {
         let (proved, member) = acting::parts(actor);
         if let Some(member) = member {
@@ -299,20 +299,20 @@ impl Past {
     }
 }
 
-/// How messages are known in sessions, and what belongs together.
+/// The keys of messages in sessions, and their correlation ids.
 #[derive(Default)]
 struct Links {
     keys: BTreeMap<(SessionId, String), u32>,
     correlations: BTreeMap<u32, String>,
 }
 
-/// Gives the way by which something came, from who asked for it.
+/// Returns the channel that an actor used.
 pub(super) fn channel(actor: &str) -> &'static str {
     let (actor, _) = acting::parts(actor);
     match actor {
         "operator" => Channel::Cli.word(),
         _ if actor == Actor::Provost.name() => Channel::Rule.word(),
-        // An agent that asks at the socket typed a command.
+        // An agent that connects to the socket typed a command.
         _ if actor.starts_with("launch/") => Channel::Cli.word(),
         _ if actor.starts_with(acting::TOOL) || actor.starts_with("hook/") => Channel::Tool.word(),
         _ => Channel::Rule.word(),

@@ -1,4 +1,4 @@
-//! Finding tasks, sessions, runs, pairs and events by words, through the index and nothing else.
+//! Finds teams, sessions, runs, pairs and events by search terms, through the index alone.
 
 use std::ops::ControlFlow;
 
@@ -19,13 +19,13 @@ use crate::{
     words,
 };
 
-/// What is looked through.
+/// A kind of search result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Within {
     Tasks,
     Sessions,
     Runs,
-    /// The members of tasks.
+    /// The members of teams.
     Pairs,
     Events,
 }
@@ -45,20 +45,21 @@ impl Within {
     }
 }
 
-/// Finds what has all words, the newest of each kind first.
+/// Finds everything that has all terms, the newest of each kind first.
 pub fn search(
     ledger: &dyn ReadLedger,
     text: &str,
-    (within, limit): (&[Within], usize),
+    within: &[Within],
+    limit: usize,
     caller: &Caller,
 ) -> Result<SearchReply, ApiError> {
     let Some(sought) = Sought::new(text) else {
-        let message = format!("\"{text}\" has no word in it: expected letters or digits");
+        let message = format!("\"{text}\" has no search terms: expected letters or digits");
         return Err(ApiError::new(Code::BadRequest, message).next("provost search WORDS"));
     };
     let (mut hits, mut more) = (Vec::new(), Vec::new());
     for place in within {
-        // One more than is shown tells whether there is more.
+        // One more than the limit shows whether there are more.
         let mut found = match place {
             Within::Tasks => streams(ledger, TASK, By::Words(&sought), limit + 1, task_hit)?,
             Within::Sessions => sessions(ledger, &sought, limit + 1)?,
@@ -72,7 +73,7 @@ pub fn search(
         }
         hits.extend(found);
     }
-    // Cards are written for those who have Provost on their path.
+    // Projections are written for users who have Provost on their path.
     for hit in hits.iter_mut().filter_map(|hit: &mut HitRow| hit.communication.as_mut()) {
         hit.receive_command = hit.receive_command.as_deref().map(|one| caller.says(one));
     }
@@ -91,12 +92,11 @@ fn streams(
         hits.extend(hit(&card));
         ControlFlow::Continue(())
     });
-    match found.map_err(|why| unread(&why))? {
-        true => Ok(hits),
-        false => {
-            Err(ApiError::new(Code::Refused, "the ledger has no index yet: a daemon makes it")
-                .next("provost daemon status"))
-        }
+    if found.map_err(|why| unread(&why))? {
+        Ok(hits)
+    } else {
+        let message = "the ledger has no search index yet; a running daemon builds it";
+        Err(ApiError::new(Code::Refused, message).next("provost daemon status"))
     }
 }
 
@@ -104,7 +104,7 @@ fn read<T: serde::de::DeserializeOwned>(card: &CardRef<'_>) -> Option<T> {
     serde_json::from_str(card.card.as_deref()?).ok()
 }
 
-/// Gives a hit with nothing in it but what it is.
+/// Returns a hit with only its identity filled in.
 fn hit(within: Within, id: &str, name: &str, state: &str, archived: bool) -> HitRow {
     HitRow {
         within: within.word().to_owned(),
@@ -174,13 +174,13 @@ fn session_hit(card: &CardRef<'_>) -> Option<HitRow> {
     Some(HitRow { role: row.role, communication: row.communication, next, ..found })
 }
 
-/// Gives the member whose session this is, of the newest task that it works for.
+/// Returns the member that a session is bound to, in the newest open team.
 fn member_of(ledger: &dyn ReadLedger, id: &str) -> Result<Option<MemberRow>, ApiError> {
     let Ok(SessionId(uuid)) = id.parse::<SessionId>() else { return Ok(None) };
     let Some(sought) = Sought::new(&uuid.simple().to_string()) else { return Ok(None) };
     let mut member = None;
     let found = ledger.find_streams(TASK, By::Parts(&sought), 10, &mut |card| {
-        // In a task that is over nobody gets anything any more.
+        // Members of a closed team receive nothing any more.
         let row: Option<StandingTaskRow> =
             read(&card).filter(|row: &StandingTaskRow| !row.terminal);
         let members = row.into_iter().flat_map(|row| row.members);
@@ -201,10 +201,7 @@ fn pairs(ledger: &dyn ReadLedger, sought: &Sought, limit: usize) -> Result<Vec<H
     let found = ledger.find_streams(TASK, By::Parts(sought), limit, &mut |card| {
         let row: Option<StandingTaskRow> = read(&card);
         hits.extend(row.into_iter().flat_map(|row| pair_hits(&row, sought, card.archived)));
-        match hits.len() < limit {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
+        if hits.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     found.map_err(|why| unread(&why))?;
     Ok(hits)
@@ -282,13 +279,13 @@ fn event_hit(record: &RecordedRef<'_>) -> HitRow {
         kind: Some(record.kind.to_owned()),
         what,
         next,
-        // The stream says which it is.
+        // Replaced by the name of the stream's owner in name().
         name: record.stream.to_owned(),
         ..hit(Within::Events, id, "", "", false)
     }
 }
 
-/// Puts the name of what an event happened to in the place of its stream.
+/// Replaces the stream in a hit by the name of the session, run or team.
 fn name(ledger: &dyn ReadLedger, hit: &mut HitRow) -> Result<(), ApiError> {
     #[derive(serde::Deserialize)]
     struct Named {

@@ -1,4 +1,4 @@
-//! Figures of tasks over a window: what came of messages, how long it took, what was refused, and what it used.
+//! Metrics of teams over a time window: message outcomes, latencies, refusals and token usage.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -19,10 +19,10 @@ use crate::{
     stream::{self, TASK},
 };
 
-/// How many failures are shown.
+/// The maximum number of failures shown.
 const MAX_FAILURES: usize = 50;
 
-/// Of what figures are wanted.
+/// The time window and the team to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// The first and last moment that counts, in milliseconds since the epoch.
@@ -31,7 +31,7 @@ pub struct Window {
     pub task: Option<StandingId>,
 }
 
-/// Counts what happened to tasks within a window.
+/// Counts the events of teams within a window.
 pub fn telemetry(ledger: &dyn ReadLedger, window: Window) -> Result<TelemetryReply, ApiError> {
     let mut counted = Counted::default();
     match window.task {
@@ -40,7 +40,7 @@ pub fn telemetry(ledger: &dyn ReadLedger, window: Window) -> Result<TelemetryRep
             let records = ledger.read_stream(&stream, 0).map_err(|why| unread(&why))?;
             let within = records.iter().filter(|one| window.has(one.at.wall_ms));
             within.for_each(|record| counted.add(record));
-            // A task of which nothing happened within the window is shown all the same.
+            // A team without events in the window is listed too.
             counted.tasks.entry(id).or_default();
         }
         None => {
@@ -59,7 +59,7 @@ pub fn telemetry(ledger: &dyn ReadLedger, window: Window) -> Result<TelemetryRep
     counted.reply(ledger, window)
 }
 
-/// Gives the member that somebody acted as, or else who it was.
+/// Returns the member that the actor acted as, or the actor itself.
 fn who(actor: &str) -> String {
     let (proved, member) = acting::parts(actor);
     member.unwrap_or(proved).to_owned()
@@ -141,7 +141,7 @@ impl Counted {
         });
     }
 
-    /// Gives the messages of a task that are not over.
+    /// Returns the messages of a team that are still open.
     fn of_task(&mut self, id: StandingId) -> impl Iterator<Item = &mut Message> {
         let all = self.messages.range_mut((id, 0)..=(id, u32::MAX)).map(|(_, message)| message);
         all.filter(|message| matches!(message.standing, "stored" | "offered" | "accepted"))
@@ -157,7 +157,7 @@ impl Counted {
                 self.messages.insert((id, e.no), message);
                 return;
             }
-            // What is not over ends with the task, and with whom it was for.
+            // Open messages end with the team, and with the member they were sent to.
             Event::PhaseChanged(e) if e.phase.is_over() => {
                 self.of_task(id).for_each(|message| message.standing = "cancelled");
                 return;
@@ -193,7 +193,7 @@ impl Counted {
             Event::MessageRequeued(e) => (e.no, "stored"),
             _ => return,
         };
-        // One that was stored before the window is not counted.
+        // A message stored before the window is not counted.
         let Some(message) = self.messages.get_mut(&(id, no)) else { return };
         message.standing = standing;
         match standing {
@@ -279,7 +279,7 @@ fn task_figures(
     }))
 }
 
-/// Gives what a session used in all.
+/// Returns the total tokens that a session used.
 fn used(ledger: &dyn ReadLedger, session: &str) -> Result<u64, ApiError> {
     #[derive(serde::Deserialize)]
     struct Used {

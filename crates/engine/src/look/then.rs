@@ -1,4 +1,4 @@
-//! A row as it was after an event, and what is different between two moments.
+//! A projection as of a past event, and the difference between two points in time.
 
 use provost_api::{ApiError, ChangeRow, Code, DiffReply, ThenReply};
 use provost_ledger::{ReadLedger, Recorded, StreamId};
@@ -12,7 +12,7 @@ use crate::{
     task_card,
 };
 
-/// Shows something as it was after an event of the ledger.
+/// Returns the row of a session, run or team as of an event of the ledger.
 pub fn then(ledger: &dyn ReadLedger, subject: Subject, seq: u64) -> Result<ThenReply, ApiError> {
     let past = Past::read(ledger, subject)?;
     let (after, row) = past.at(ledger, seq)?;
@@ -21,11 +21,12 @@ pub fn then(ledger: &dyn ReadLedger, subject: Subject, seq: u64) -> Result<ThenR
     Ok(ThenReply { ok: true, of, id, at: seq, after, before, archived, row })
 }
 
-/// Shows what is different between two moments.
+/// Returns the fields that differ between two events.
 pub fn diff(
     ledger: &dyn ReadLedger,
     subject: Subject,
-    (from, to): (u64, u64),
+    from: u64,
+    to: u64,
 ) -> Result<DiffReply, ApiError> {
     let past = Past::read(ledger, subject)?;
     let (before, after) = (past.at(ledger, from)?.1, past.at(ledger, to)?.1);
@@ -35,7 +36,7 @@ pub fn diff(
     Ok(DiffReply { ok: true, of, id, from, to, archived, changes })
 }
 
-/// A stream with all that happened to it.
+/// A stream and all its records.
 struct Past {
     subject: Subject,
     stream: StreamId,
@@ -64,7 +65,7 @@ impl Past {
         let known = &self.records[..until];
         let Some(last) = known.last() else {
             let began = self.records.first().map_or(0, |first| first.seq);
-            let message = format!("at event {seq} there was none of it; it began with {began}");
+            let message = format!("it did not exist at event {seq}; it began at event {began}");
             return Err(ApiError::new(Code::NotFound, message));
         };
         let stream = &self.stream;
@@ -83,7 +84,7 @@ impl Past {
     }
 }
 
-/// Lists every field that is different, down to single values.
+/// Lists every field that differs, down to single values.
 fn compare(field: &str, from: &Value, to: &Value, changes: &mut Vec<ChangeRow>) {
     match (from, to) {
         (from, to) if from == to => {}

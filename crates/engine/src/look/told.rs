@@ -1,4 +1,4 @@
-//! Events in words, with what somebody wrote kept apart, so that it can be left out.
+//! Describes events. Text that a user or agent wrote is kept apart so that it can be redacted.
 
 use provost_core::{
     request::Fate,
@@ -10,23 +10,23 @@ use provost_core::{
     verdict::CheckEnd,
 };
 
-/// What an event says.
+/// A description of an event.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// What happened, without what anybody wrote.
+    /// The event, without any text that a user or agent wrote.
     pub(super) what: String,
-    /// What somebody wrote.
+    /// The text that a user or agent wrote.
     pub(super) text: Option<String>,
-    /// Who did it, where the event says so.
+    /// The actor, where the event names it.
     pub(super) by: Option<String>,
-    /// By which way, where the event says so.
+    /// The channel, where the event names it.
     pub(super) channel: Option<&'static str>,
     pub(super) refused: Option<String>,
     pub(super) message: Option<u32>,
     pub(super) correlation: Option<String>,
-    /// What a session calls the message that it is about.
+    /// The session's key for the message that the event is about.
     pub(super) key: Option<String>,
-    /// Whether somebody says something by it.
+    /// Whether the event is a message of a user or agent.
     pub(super) said: bool,
 }
 
@@ -56,17 +56,19 @@ impl Told {
     }
 }
 
-/// Puts an event of a task into words, as who brought it about did it: what somebody lays aside is no refusal.
+/// Describes an event of a team together with its actor: a message that a user dead-letters is not
+/// a refusal.
 pub(super) fn done_by(event: &TaskEvent, actor: &str) -> Told {
     let told = of_task(event);
     let aside = told.refused.as_deref() == Some(UNDELIVERABLE) && actor != Actor::Provost.name();
-    match aside && matches!(event, TaskEvent::MessageDead(_)) {
-        true => Told { what: "laid aside".to_owned(), refused: None, ..told },
-        false => told,
+    if aside && matches!(event, TaskEvent::MessageDead(_)) {
+        Told { what: "dead-lettered".to_owned(), refused: None, ..told }
+    } else {
+        told
     }
 }
 
-/// Puts an event of a task into words.
+/// Describes an event of a team.
 pub(super) fn of_task(event: &TaskEvent) -> Told {
     match event {
         TaskEvent::TaskOpened(e) => {
@@ -92,13 +94,13 @@ pub(super) fn of_task(event: &TaskEvent) -> Told {
         | TaskEvent::MessageRequeued(_) => of_message(event),
         TaskEvent::UndeliveredTold(e) => {
             let lost: Vec<String> = e.messages.iter().map(u32::to_string).collect();
-            Told::new(format!("told that these were not handled: {}", lost.join(", ")))
+            Told::new(format!("notified of undelivered messages: {}", lost.join(", ")))
         }
         TaskEvent::CriterionProposed(e) => {
             let needs = match &e.needs {
                 Needs::Verified { check } => format!("needs `{check}`"),
                 Needs::Pictures(pictures) => format!("needs `{}`", pictures.command()),
-                Needs::Asserted => "needs somebody's word".to_owned(),
+                Needs::Asserted => "needs an assertion".to_owned(),
             };
             Told::new(format!("criterion {} proposed ({}), {needs}", e.no, e.source.word()))
                 .text(&e.text)
@@ -116,19 +118,20 @@ pub(super) fn of_task(event: &TaskEvent) -> Told {
                 }
                 Purpose::Audit(no) => format!("audit {no}"),
             };
-            Told::new(format!("check {} wanted for {purpose}: `{}`", e.check.no, e.check.command))
+            Told::new(format!(
+                "check {} requested for {purpose}: `{}`",
+                e.check.no, e.check.command
+            ))
         }
         TaskEvent::CheckJoined(e) => {
-            Told { by: Some(e.by.clone()), ..Told::new(format!("check {} asked for, too", e.no)) }
+            let what = format!("check {} also requested", e.no);
+            Told { by: Some(e.by.clone()), ..Told::new(what) }
         }
         TaskEvent::CheckDone(e) => {
             let (end, tree) = (&e.receipt.end, short(&e.receipt.tree.0));
             let words = end.words();
             let told = Told::new(format!("check {} ended: {words}, on tree {tree}", e.no));
-            match end == &CheckEnd::Exit(0) {
-                true => told,
-                false => told.text(&e.receipt.tail),
-            }
+            if end == &CheckEnd::Exit(0) { told } else { told.text(&e.receipt.tail) }
         }
         TaskEvent::LoopBegun(_)
         | TaskEvent::EvidenceShown(_)
@@ -171,18 +174,18 @@ fn of_member(event: &TaskEvent) -> Told {
             Told::new(format!("{} bound as {}{session}", e.name, e.role.word()))
         }
         TaskEvent::MemberLeft(e) => {
-            let to = e.to.as_ref().map(|to| format!(", its messages are for {to}"));
+            let to = e.to.as_ref().map(|to| format!(", its messages go to {to}"));
             Told::new(format!("{} left{}", e.name, to.unwrap_or_default())).text(&e.because)
         }
         TaskEvent::MemberRotated(e) => {
-            Told::new(format!("{} took the place of {}", e.to, e.from)).text(&e.handover).said()
+            Told::new(format!("{} replaced {}", e.to, e.from)).text(&e.handover).said()
         }
         TaskEvent::MemberLabelled(e) => Told::new(format!("{} labelled", e.name)),
         TaskEvent::ContractAcknowledged(e) => Told {
             by: Some(e.name.clone()),
             ..Told::new(format!("{} acknowledged revision {}", e.name, e.revision))
         },
-        TaskEvent::NewsTold(e) => Told::new(format!("news of {} told", e.member)),
+        TaskEvent::NewsTold(e) => Told::new(format!("news of {} sent", e.member)),
         _ => unreachable!("of_task() sends only members here"),
     }
 }
@@ -199,11 +202,11 @@ fn of_message(event: &TaskEvent) -> Told {
             (e.no, Told { channel, correlation: e.correlation.clone(), ..told })
         }
         TaskEvent::NewsAdded(e) => {
-            (e.no, Told::new("tells what came after it, too").text(&e.text).by(&Actor::Provost))
+            (e.no, Told::new("later news added").text(&e.text).by(&Actor::Provost))
         }
         TaskEvent::MessageOffered(e) => {
             let way = match &e.lease.way {
-                Way::Push { session, .. } => format!("given to session {}", session.short()),
+                Way::Push { session, .. } => format!("sent to session {}", session.short()),
                 Way::Pull => "taken".to_owned(),
             };
             let told = Told::new(format!("{way} (offer {})", e.lease.no));
@@ -219,7 +222,7 @@ fn of_message(event: &TaskEvent) -> Told {
             let told = Told { by: Some(e.by.clone()), ..told };
             (e.no, told.text(e.note.as_deref().unwrap_or_default()))
         }
-        TaskEvent::MessageReturned(e) => (e.no, Told::new("waits again").text(&e.reason)),
+        TaskEvent::MessageReturned(e) => (e.no, Told::new("queued again").text(&e.reason)),
         TaskEvent::MessageExpired(e) => (e.no, Told::new("expired")),
         TaskEvent::MessageCancelled(e) => (e.no, Told::new("cancelled").text(&e.because)),
         TaskEvent::MessageDead(e) => {
@@ -227,17 +230,17 @@ fn of_message(event: &TaskEvent) -> Told {
         }
         TaskEvent::MessageRequeued(e) => {
             let to = e.to.as_ref().map(|to| format!(", for {to}")).unwrap_or_default();
-            (e.no, Told::new(format!("waits once more{to}")).text(&e.because))
+            (e.no, Told::new(format!("requeued{to}")).text(&e.because))
         }
         _ => unreachable!("of_task() sends only messages here"),
     };
     Told { message: Some(no), ..told }
 }
 
-/// The name of what could not be delivered for another reason than the gate.
+/// Code of a message that could not be delivered for a reason other than the gate.
 const UNDELIVERABLE: &str = "undeliverable";
 
-/// A reason of the gate is its name with words behind it; another has none.
+/// Returns the gate's code from a reason. Only the gate's reasons start with a code.
 fn code_of(reason: &str) -> &str {
     let named = reason.split_once(": ").map(|(name, _)| name);
     named.filter(|name| Blocked::CODES.contains(name)).unwrap_or(UNDELIVERABLE)
@@ -264,7 +267,7 @@ fn of_loop(event: &TaskEvent) -> Told {
     match event {
         TaskEvent::LoopBegun(e) => {
             let (name, max) = (&e.template.name, e.template.max);
-            Told::new(format!("loop \"{name}\" begun, at most {max} iterations"))
+            Told::new(format!("loop \"{name}\" started, at most {max} iterations"))
         }
         TaskEvent::EvidenceShown(e) => {
             let what = format!("\"{}\" shown in iteration {}", e.name, e.iteration);
@@ -291,7 +294,7 @@ fn of_loop(event: &TaskEvent) -> Told {
             ..Told::new(format!("iteration {} began", e.to))
         },
         TaskEvent::CleanedUp(e) => {
-            let done = if e.skipped.is_some() { ", not done" } else { "" };
+            let done = if e.skipped.is_some() { ", skipped" } else { "" };
             let what = format!("conversation of {}: {}{done}", e.name, e.clean_up.word());
             let told = Told { message: Some(e.message), ..Told::new(what) };
             told.text(e.skipped.as_deref().unwrap_or_default())
@@ -323,10 +326,10 @@ fn of_manager(event: &TaskEvent) -> Told {
         TaskEvent::EpilogueDone(e) => {
             Told::new(format!("epilogue: {} done", e.step.word())).text(&e.evidence).by(&e.by)
         }
-        // What it says is told with the message to who chooses, when both are written.
+        // The proposal itself is in the message to the chooser, once both are written.
         TaskEvent::NextProposed(e) => Told {
             by: Some(e.by.clone()),
-            ..Told::new(format!("round {}: {} proposed what comes next", e.round, e.by))
+            ..Told::new(format!("round {}: {} proposed the next step", e.round, e.by))
         },
         TaskEvent::NextChosen(e) => {
             Told::new(format!("round {}: {}", e.round, e.choice.word())).text(&e.because).by(&e.by)
@@ -334,13 +337,13 @@ fn of_manager(event: &TaskEvent) -> Told {
         TaskEvent::WorkAttacked(e) => {
             let attack = &e.attack;
             let text = format!("{}: {}: {}", attack.failure_mode, attack.check, attack.result);
-            Told::new("somebody tried to disprove the work").text(text).by(&e.by)
+            Told::new("challenged the work").text(text).by(&e.by)
         }
         TaskEvent::FinishAsked(e) => {
-            Told::new(format!("finish asked for, audit {}", e.no)).text(&e.because).by(&e.by)
+            Told::new(format!("finish requested, audit {}", e.no)).text(&e.because).by(&e.by)
         }
         TaskEvent::PolicySaw(e) => {
-            let rests = if e.rest.is_some() { "rests" } else { "is at work" };
+            let rests = if e.rest.is_some() { "is idle" } else { "is working" };
             Told::new(format!("the policy sees that {} {rests}", e.worker)).by(&Actor::Policy)
         }
         TaskEvent::PolicyActed(e) => {
@@ -351,15 +354,15 @@ fn of_manager(event: &TaskEvent) -> Told {
             }
         }
         TaskEvent::MemberTold(e) => {
-            Told::new(format!("{} told to {}", e.name, e.what.word())).by(&e.by).key(&e.key)
+            Told::new(format!("{} asked to {}", e.name, e.what.word())).by(&e.by).key(&e.key)
         }
         TaskEvent::FinishTold(e) => {
-            Told::new(format!("{} told that it is finished", e.name)).text(&e.text)
+            Told::new(format!("{} notified that the team is finished", e.name)).text(&e.text)
         }
         TaskEvent::FinishAllowed(e) => {
             let lines: Vec<String> = e.blockers.iter().map(|blocker| blocker.line()).collect();
             let codes: Vec<&str> = e.blockers.iter().map(|blocker| blocker.code()).collect();
-            Told::new(format!("finish allowed in spite of: {}", codes.join(", ")))
+            Told::new(format!("finish allowed despite: {}", codes.join(", ")))
                 .text(lines.join("\n"))
                 .by(&e.by)
         }
@@ -368,12 +371,12 @@ fn of_manager(event: &TaskEvent) -> Told {
             let first = codes.first().copied().unwrap_or("refused").to_owned();
             Told::new(format!("finish refused: {}", codes.join(", "))).refused(first)
         }
-        _ => unreachable!("of_task() sends only what managers do here"),
+        _ => unreachable!("of_task() sends only events of managers here"),
     }
 }
 
-/// Puts an event of a session into words; nothing for what only tells that it goes on.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the rest tells only that it goes on")]
+/// Describes an event of a session. `None` for events that only show that it is running.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest only show that it is running")]
 pub(super) fn of_session(event: &SessionEvent) -> Option<Told> {
     Some(match event {
         SessionEvent::SessionOpened(e) => Told::new(format!("session opened: {}", e.spec.name)),
@@ -405,22 +408,22 @@ pub(super) fn of_session(event: &SessionEvent) -> Option<Told> {
             Told::new(format!("request {} {}", e.request.no, fate(&e.fate)))
         }
         SessionEvent::RequestContradicted(e) => {
-            Told::new(format!("request {} came to another end than was answered", e.request.no))
+            Told::new(format!("request {} ended differently than answered", e.request.no))
         }
         SessionEvent::MessageQueued(e) => Told::new("message queued").text(&e.text).key(&e.key),
         SessionEvent::MessageDelivered(e) => Told::new("message delivered").key(&e.key),
         SessionEvent::MessageTyped(e) => Told::new("message typed").key(&e.key),
         SessionEvent::MessageUnproved(e) => {
-            Told::new("nothing shows that the message was taken").text(&e.reason).key(&e.key)
+            Told::new("message delivery unconfirmed").text(&e.reason).key(&e.key)
         }
         SessionEvent::MessageRefused(e) => {
             Told::new("message refused by the agent's program").text(&e.reason).key(&e.key)
         }
         SessionEvent::StreamUnreachable(e) => {
-            Told::new(format!("launch {} could not be connected to", e.launch.no)).text(&e.reason)
+            Told::new(format!("could not connect to launch {}", e.launch.no)).text(&e.reason)
         }
         SessionEvent::MessageLost(e) => Told::new("message lost").text(&e.reason).key(&e.key),
-        SessionEvent::ReworkSent(e) => Told::new("work goes back").text(&e.text).key(&e.key),
+        SessionEvent::ReworkSent(e) => Told::new("rework requested").text(&e.text).key(&e.key),
         SessionEvent::CheckFinished(e) => {
             Told::new(format!("check `{}`: {}", e.receipt.command, e.receipt.end.words()))
         }
@@ -428,10 +431,10 @@ pub(super) fn of_session(event: &SessionEvent) -> Option<Told> {
             session::End::Exit(code) => format!("process ended, exit code {code}"),
             session::End::Signal(signal) => format!("process ended, signal {signal}"),
         }),
-        SessionEvent::ProcessUnobserved(_) => Told::new("process ended, and nobody saw how"),
+        SessionEvent::ProcessUnobserved(_) => Told::new("process ended, exit status unknown"),
         SessionEvent::StreamSilent(_) => Told::new("silent past the window"),
         SessionEvent::ContextCompacted(_) => Told::new("conversation compacted"),
-        SessionEvent::StopAsked(_) => Told::new("stop asked for"),
+        SessionEvent::StopAsked(_) => Told::new("stop requested"),
         SessionEvent::SessionDismissed(e) => Told::new("dismissed").text(&e.because),
         SessionEvent::AttemptCancelled(e) => Told::new("attempt cancelled").text(&e.because),
         SessionEvent::AttemptSuperseded(_) => Told::new("attempt superseded"),
@@ -440,7 +443,7 @@ pub(super) fn of_session(event: &SessionEvent) -> Option<Told> {
             Told::new(format!("resolved as {}", e.state.word())).text(&e.because)
         }
         SessionEvent::AttemptSealed(e) => Told::new(format!("attempt {} sealed", e.attempt)),
-        SessionEvent::AgentReplaced(e) => Told::new(format!("{} goes on for {}", e.to, e.from)),
+        SessionEvent::AgentReplaced(e) => Told::new(format!("{} replaced {}", e.to, e.from)),
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! A page of quoted texts and lists, as Markdown and as HTML. Whatever is put in comes out as text.
+//! A page of quoted texts and lists, as Markdown and as HTML. All input is rendered as plain text.
 
 use provost_core::text::is_deceptive;
 
@@ -6,7 +6,7 @@ use provost_core::text::is_deceptive;
 #[derive(Debug)]
 pub(super) struct Page {
     title: String,
-    /// What comes before everything else.
+    /// Shown before the title.
     lead: Vec<Part>,
     parts: Vec<(String, Vec<Part>)>,
 }
@@ -16,7 +16,7 @@ pub(super) struct Page {
 pub(super) enum Part {
     /// A line of our own.
     Text(String),
-    /// What somebody said, over several lines.
+    /// Quoted text, over several lines.
     Quote(String),
     List(Vec<String>),
 }
@@ -26,12 +26,12 @@ impl Page {
         Page { title: title.to_owned(), lead: Vec::new(), parts: Vec::new() }
     }
 
-    /// Puts something before the title.
+    /// Adds parts before the title.
     pub(super) fn lead(&mut self, parts: impl IntoIterator<Item = Part>) {
         self.lead.extend(parts);
     }
 
-    /// Adds a section; without anything in it there is none.
+    /// Adds a section, unless it is empty.
     pub(super) fn part(&mut self, title: &str, parts: impl IntoIterator<Item = Part>) {
         let parts: Vec<Part> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         if !parts.is_empty() {
@@ -51,7 +51,8 @@ impl Page {
         text
     }
 
-    /// The page for a forge, where nothing in it notifies people, links to other sites or refers to issues.
+    /// Renders the page for a forge. Nothing in it notifies users, links to other sites or refers
+    /// to issues.
     pub(super) fn published(&self) -> String {
         inert(&self.markdown())
     }
@@ -108,8 +109,9 @@ impl Part {
     }
 }
 
-/// Puts into code what a forge makes a mention, a link or a reference of: `@`, `://`, `www.`, and `#` before a digit.
-/// Every other backtick of a page is escaped, so no code is open where one is added.
+/// Puts everything in code that a forge turns into a mention, a link or a reference: `@`, `://`,
+/// `www.`, and `#` before a digit. Every other backtick of a page is escaped, so no code span is
+/// open where one is added.
 fn inert(text: &str) -> String {
     let (mut inert, mut rest, mut in_code) = (String::with_capacity(text.len()), text, false);
     while let Some(next) = rest.chars().next() {
@@ -119,7 +121,7 @@ fn inert(text: &str) -> String {
             in_code = taken > 0;
         }
         let end = if in_code { taken } else { next.len_utf8() };
-        // A number sign is escaped already, which code would show.
+        // A number sign is already escaped, and code would show the backslash.
         inert.push_str(if in_code { rest[..end].trim_start_matches('\\') } else { &rest[..end] });
         rest = &rest[end..];
     }
@@ -129,7 +131,8 @@ fn inert(text: &str) -> String {
     inert
 }
 
-/// How many bytes at the beginning of a text a forge would make something of.
+/// Returns the number of bytes at the start of a text that a forge would turn into a mention, link
+/// or reference.
 fn live(text: &str) -> usize {
     let begins = |with: &str| text.get(..with.len()).is_some_and(|s| s.eq_ignore_ascii_case(with));
     let is_number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
@@ -146,7 +149,7 @@ fn live(text: &str) -> usize {
     }
 }
 
-/// A text on one line that Markdown takes for nothing but text.
+/// Renders a text on one line that Markdown treats as plain text.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     for c in visible(text).replace('\n', " ").chars() {
@@ -157,10 +160,11 @@ fn one_line(text: &str) -> String {
             c => line.push(c),
         }
     }
-    // What begins a line may still begin a list, a quote or a number.
-    match line.trim_start().starts_with(['-', '+', '>', '=']) {
-        true => format!("\\{}", line.trim_start()),
-        false => line,
+    // The start of a line may still begin a list, a quote or a heading.
+    if line.trim_start().starts_with(['-', '+', '>', '=']) {
+        format!("\\{}", line.trim_start())
+    } else {
+        line
     }
 }
 
@@ -184,7 +188,7 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// Puts a sign in the place of what would drive a terminal, turn the direction of writing, or is not seen.
+/// Replaces characters that control a terminal, change the writing direction, or are invisible.
 fn visible(text: &str) -> String {
     let hidden = |c: char| is_deceptive(c) && c != '\n' && c != '\t';
     text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()

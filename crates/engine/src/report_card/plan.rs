@@ -1,4 +1,5 @@
-//! The plan on the report card: how each task ended, who worked on it, and what the queue did.
+//! The plan on the report card: the result of each task, its agents, and the work of the merge
+//! queue.
 
 use provost_core::{
     plan::PlanTask,
@@ -7,7 +8,7 @@ use provost_core::{
 
 use super::{counted, page::Part};
 
-/// Tells the plan of a run; nothing if it has none.
+/// Renders the plan of a run. Empty if it has no plan.
 pub(super) fn planned(run: &Run) -> Vec<Part> {
     let Some(planned) = &run.planned else { return Vec::new() };
     match &run.graph {
@@ -18,13 +19,13 @@ pub(super) fn planned(run: &Run) -> Vec<Part> {
         None => {
             let tasks = planned.plan.tasks();
             let count = counted(tasks.len(), "task");
-            let begun = Part::Text(format!("{count}, of which none was begun."));
+            let begun = Part::Text(format!("{count}, none of them started."));
             vec![begun, Part::List(tasks.iter().map(named).collect())]
         }
     }
 }
 
-/// Says how much of the plan is merged, and what that took.
+/// Renders the number of merged tasks, batches and checks.
 fn figures(graph: &Graph) -> String {
     let merged = graph.tasks().filter(|(_, task)| task.phase == Phase::Merged).count();
     let tasks = counted(graph.plan().tasks().len(), "task");
@@ -38,10 +39,8 @@ fn figures(graph: &Graph) -> String {
 
 fn named(plan: &PlanTask) -> String {
     let after: Vec<String> = plan.after.iter().map(ToString::to_string).collect();
-    let after = match after.is_empty() {
-        true => String::new(),
-        false => format!(" (after {})", after.join(", ")),
-    };
+    let after =
+        if after.is_empty() { String::new() } else { format!(" (after {})", after.join(", ")) };
     format!("{}: {}{after}", plan.id, plan.title)
 }
 
@@ -57,22 +56,22 @@ fn worked_on(plan: &PlanTask, task: &Task) -> String {
         Some(ending(task)),
         by,
         (tokens > 0).then(|| format!("{tokens} tokens")),
-        often(task.returns, "given back by the queue"),
-        often(task.retries, "begun again"),
+        often(task.returns, "returned by the queue"),
+        often(task.retries, "retried"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().chain(handed).collect();
     format!("{}; {}", named(plan), parts.join("; "))
 }
 
-/// Says what became of a task: only what is merged is a part of the work.
+/// Describes the result of a task. Only merged tasks are a part of the work.
 fn ending(task: &Task) -> String {
     match &task.phase {
         Phase::Merged => "merged".to_owned(),
         Phase::Failed { detail } => format!("not merged: failed, {detail}"),
-        Phase::Queued => "not merged: done, and not checked with the others yet".to_owned(),
-        Phase::Working { .. } | Phase::Bringing(_) => "not merged: under way".to_owned(),
-        Phase::Waiting if task.workers.is_empty() => "not merged: not begun".to_owned(),
-        Phase::Waiting => "not merged: to be gone on with".to_owned(),
+        Phase::Queued => "not merged: done, not checked with the others yet".to_owned(),
+        Phase::Working { .. } | Phase::Bringing(_) => "not merged: in progress".to_owned(),
+        Phase::Waiting if task.workers.is_empty() => "not merged: not started".to_owned(),
+        Phase::Waiting => "not merged: to be continued".to_owned(),
     }
 }
 

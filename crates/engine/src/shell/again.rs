@@ -1,6 +1,6 @@
-//! Keys that are used again: the same change gets the same answer, another change is refused.
+//! Idempotency keys: the same change gets the same reply, a different change is refused.
 //!
-//! Answering another change with the first one's reply would hide that nothing was done.
+//! Returning the first reply for a different change would hide that nothing was done.
 
 use provost_api::{ApiError, Code};
 use provost_core::{
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::{board::Turn, stream, task_card};
 
-/// Parts of a spec that are made anew each time, from the daemon's environment or by looking around.
+/// Parts of a spec that are computed anew each time, from the daemon's environment or by discovery.
 const MADE_ANEW: [&str; 1] = ["warnings"];
 
 impl Owner {
-    /// Gives the reply of before if the key was used for the same change.
+    /// Returns the stored reply if the key was used for the same change.
     pub(super) fn same_change(
         &self,
         turn: &Turn<'_>,
@@ -30,7 +30,7 @@ impl Owner {
         reply: String,
     ) -> Result<String, ApiError> {
         if let Ask::Task(TaskAsk::Do { command, by, .. }) = ask {
-            return self.same_deed(turn, (by, command), &reply);
+            return self.same_deed(turn, by, command, &reply);
         }
         let told: Value = serde_json::from_str(&reply).unwrap_or_default();
         let before = told["id"].as_str().or_else(|| told["session"]["id"].as_str());
@@ -47,9 +47,10 @@ impl Owner {
         if let Ask::Task(TaskAsk::Open { id, .. } | TaskAsk::Pair { id, .. }) = ask {
             let opened = before.and_then(|id| id.parse::<StandingId>().ok());
             let same = opened.is_none_or(|opened| self.opens_the_same(turn, opened, *id, ask));
-            return match same {
-                true => Ok(reply),
-                false => Err(used_before(&format!("another task, {}", before.unwrap_or_default()))),
+            return if same {
+                Ok(reply)
+            } else {
+                Err(used_before(&format!("another team, {}", before.unwrap_or_default())))
             };
         }
         match self.subject(ask).transpose()? {
@@ -60,22 +61,23 @@ impl Owner {
         }
     }
 
-    /// Returns the reply to a change of a task that was made before, with what it changed as that is now.
+    /// Returns the stored reply to a change of a team, with the current rows of what it changed.
     fn same_deed(
         &self,
         turn: &Turn<'_>,
-        (by, command): (&By, &Command),
+        by: &By,
+        command: &Command,
         kept: &str,
     ) -> Result<String, ApiError> {
         let kept: Kept = serde_json::from_str(kept)
             .map_err(|why| ApiError::new(Code::Internal, format!("a stored reply: {why}")))?;
         if kept.digest != digest(command) {
-            return Err(used_before("another change of this task"));
+            return Err(used_before("another change of this team"));
         }
         let mut reply = kept.reply;
         let id = reply["task"]["id"].as_str().and_then(|id| id.parse::<StandingId>().ok());
         let Some(task) = id.and_then(|id| turn.task(id)) else { return Ok(reply.to_string()) };
-        // With a message only the head of its task is told.
+        // The reply to a message has only the head of its team.
         let whole = reply["task"].get("members").is_some();
         reply["task"] = match (whole, tasks::member_of(turn, task.id, by)) {
             (true, Ok(who)) => json!(self.row_in(turn, task.id, &who)?),
@@ -91,8 +93,8 @@ impl Owner {
         Ok(reply.to_string())
     }
 
-    /// Names the parts of a spec that differ from what a session was opened with. None if that session
-    /// cannot be read any more: then its reply is all that is left of it.
+    /// Names the parts of a spec that differ from the one a session was opened with. Empty if that
+    /// session cannot be read any more: then only its reply is left.
     fn others(
         &self,
         turn: &Turn<'_>,
@@ -107,8 +109,8 @@ impl Owner {
         }
     }
 
-    /// Says whether a task was opened with the same members and terms. One that cannot be read any more has only its
-    /// reply left.
+    /// Whether a team was opened with the same members and terms. True if it cannot be read any
+    /// more: then only its reply is left.
     fn opens_the_same(
         &self,
         turn: &Turn<'_>,
@@ -126,7 +128,7 @@ impl Owner {
             return true;
         };
         let Some(first) = records.first().map(|record| record.at) else { return true };
-        // All that a task is opened with is one commit.
+        // A team is opened in one commit.
         let own = records.iter().take_while(|record| record.at == first);
         let events = own.filter_map(|one| Event::decode(&one.kind, one.v, &one.data).ok());
         Terms::opened(events).plain(opened) == Terms::asked(ask).plain(id)
@@ -140,36 +142,36 @@ impl Owner {
     }
 }
 
-/// A reply to a change of a task, with what was asked.
+/// A stored reply to a change of a team, with a digest of the command.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
-    /// Tells the command from others.
+    /// Identifies the command.
     digest: String,
     reply: Value,
 }
 
-/// Returns what is kept under the key of a change.
+/// Returns the text to store under the key of a change.
 pub(super) fn kept(ask: &Ask, reply: &str) -> String {
     let Ask::Task(TaskAsk::Do { command, .. }) = ask else { return reply.to_owned() };
     let reply = serde_json::from_str(reply).unwrap_or_default();
     json!(Kept { digest: digest(command), reply }).to_string()
 }
 
-/// Whether what is kept under a key answers a change. A message that differs is compared by its task, which knows all
-/// that was sent under the key.
+/// Whether the stored text answers a change. A message that differs is compared by its team, which
+/// knows every message sent under the key.
 pub(super) fn is_answered_by(ask: &Ask, kept: &str) -> bool {
     let Ask::Task(TaskAsk::Do { command, .. }) = ask else { return true };
     let same = serde_json::from_str::<Kept>(kept).is_ok_and(|kept| kept.digest == digest(command));
     same || command.message_key().is_none()
 }
 
-/// Tells a command from others.
+/// Returns a digest that identifies a command.
 fn digest(command: &Command) -> String {
     let command = serde_json::to_string(command).unwrap_or_default();
     blake3::hash(command.as_bytes()).to_hex()[..32].to_owned()
 }
 
-/// What a task is opened with, as far as it tells one from another.
+/// The terms that identify the opening of a team.
 #[derive(Debug, Default, Serialize)]
 struct Terms {
     spec: Option<TaskSpec>,
@@ -210,25 +212,26 @@ impl Terms {
         }
     }
 
-    /// Without the name that was made of the task's own id.
+    /// Serializes the terms without the name that was derived from the team's own id.
     fn plain(&self, id: StandingId) -> String {
         serde_json::to_string(self).unwrap_or_default().replace(&id.short(), "ID")
     }
 }
 
 fn used_before(what: &str) -> ApiError {
-    let message = format!("the key was used before, for {what}; nothing was done");
+    let message = format!("the key was already used for {what}; nothing was done");
     ApiError::new(Code::Refused, message).next("use another --key")
 }
 
-/// Gives a spec without what differs each time that the same is asked for: names made from the session's id.
+/// Serializes a spec without the parts that differ on every request: names derived from the
+/// session's id.
 fn plain(spec: &Spec, id: SessionId) -> Value {
     let text = serde_json::to_string(spec).unwrap_or_default().replace(&id.short(), "ID");
     let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
     if let Value::Object(parts) = &mut value {
         parts.retain(|name, _| !MADE_ANEW.contains(&name.as_str()));
     }
-    // Names with a star were replaced by what the daemon had then.
+    // Names with a star were replaced by the daemon's variables of that time.
     if let Some(Value::Object(agent)) = value.get_mut("agent") {
         agent.remove("pass_env");
         agent.remove("own_env");
@@ -236,7 +239,7 @@ fn plain(spec: &Spec, id: SessionId) -> Value {
     value
 }
 
-/// Names the parts that differ, in the words of the spec.
+/// Names the parts that differ, in the spec's terms.
 fn differences(before: &Value, now: &Value) -> Vec<String> {
     let (Some(before), Some(now)) = (before.as_object(), now.as_object()) else {
         return Vec::new();
@@ -246,11 +249,11 @@ fn differences(before: &Value, now: &Value) -> Vec<String> {
     names.filter(differs).map(|name| word(name).to_owned()).collect()
 }
 
-/// Says a part of a spec as people know it.
+/// Returns the user-facing name of a part of a spec.
 fn word(part: &str) -> &str {
     match part {
         "agent" => "command",
-        "work" => "place of work",
+        "work" => "worktree",
         "cwd" => "directory",
         "bounds" => "limit",
         other => other,

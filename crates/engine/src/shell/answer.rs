@@ -1,4 +1,5 @@
-//! What the owner answers: rows, reasons and listings from what is durable, and refusals with what to do next.
+//! The owner's replies: rows, reasons and listings from durable state, and refusals with the next
+//! command.
 
 use std::ops::ControlFlow;
 
@@ -19,10 +20,10 @@ use super::{
 };
 use crate::{card, graph_card, run_card, stream, task_card};
 
-/// How far apart two clocks may be read, in milliseconds.
+/// The maximum difference between two clock readings, in milliseconds.
 const CLOCKS_APART: u64 = 2;
 
-/// Whether an agent of Provost's own runs for a session, whatever became of its work.
+/// Whether an agent that Provost started runs for a session, whatever the state of its work.
 fn has_agent(session: &Session) -> bool {
     let runs =
         |launch: &Launch| matches!(launch.phase, LaunchPhase::Running { .. }) && !launch.adopted;
@@ -30,7 +31,7 @@ fn has_agent(session: &Session) -> bool {
 }
 
 impl Owner {
-    /// Answers what changes nothing, from what is durable.
+    /// Answers a read-only request from durable state.
     pub(super) fn answer(&mut self, ask: &Ask) -> Result<String, ApiError> {
         match ask {
             Ask::Row { session } => {
@@ -103,19 +104,19 @@ impl Owner {
         }
     }
 
-    /// Shows a session with what is only known while somebody listens: when something was heard of it.
+    /// Returns the row of a session with the time it was last heard, which only the daemon knows.
     fn looked_at(&self, session: &Session) -> String {
         let mut row = match self.preview.get(&session.id) {
             Some(session) => self.previewed_row(session),
             None => card::row(session),
         };
-        let live = session.current_launch().filter(|_| !row.sealed);
+        let live = if row.sealed { None } else { session.current_launch() };
         row.heard_at = live.map(|launch| self.heard_at(launch));
         row.communication = self.as_member(session.id).or(row.communication);
         json!({"ok": true, "session": row}).to_string()
     }
 
-    /// Gives how a session gets what is sent to it by the task that it works for.
+    /// Returns how a session receives messages from its team.
     fn as_member(&self, id: SessionId) -> Option<CommunicationRow> {
         let tasks = self.board.tasks_of(id).into_iter();
         tasks.filter_map(|task| self.board.task(task)).find_map(|task| {
@@ -125,8 +126,9 @@ impl Owner {
         })
     }
 
-    /// Gives the moment at which something was heard of a launch. Silence is counted on the clock that stands still while the
-    /// machine sleeps, so the moment is counted back from now, unless that is what was written down.
+    /// Returns the wall time at which a launch was last heard. Silence is measured on a clock that
+    /// pauses while the machine sleeps, so the time is counted back from now unless it matches the
+    /// recorded time.
     fn heard_at(&self, launch: &Launch) -> i64 {
         let (now, noted) = (self.clock.now(), launch.stream.heard);
         let heard = self.heard_of(launch.id).unwrap_or_default().max(noted.mono_ms);
@@ -172,7 +174,7 @@ impl Owner {
         Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", cards.join(",")))
     }
 
-    /// Gives the runs that a listing asks for, and whether there are more.
+    /// Returns the runs of a listing, and whether there are more.
     fn runs(&self, listing: &Listing) -> Result<(Vec<String>, bool), ApiError> {
         let mut cards = Vec::new();
         let shown = listing.visit_runs(&self.ledger, |card| {
@@ -187,23 +189,20 @@ impl Owner {
         RunRow { shortage, ..run_card::live(run, |id| self.board.session(id)) }
     }
 
-    /// Gives the row of a run that the board holds, by the card that the ledger keeps of it.
+    /// Returns the live row of a run on the board, given its stored projection.
     fn live_card(&self, card: &str) -> Option<String> {
         let card: RunRow = serde_json::from_str(card).ok()?;
         let run = self.board.run(card.id.parse().ok()?)?;
         serde_json::to_string(&self.live_row(run)).ok()
     }
 
-    /// Finds the run that a person means.
+    /// Resolves a run by its id, a part of it, or its name.
     pub(super) fn resolve_run(&self, text: &str) -> Result<RunId, ApiError> {
         if let Ok(id) = text.parse::<RunId>() {
             let held = self.board.run(id).is_some();
             let stored =
                 || self.ledger.stream(&stream::run_stream_id(id)).map_err(|why| unread(&why));
-            return match held || stored()?.is_some() {
-                true => Ok(id),
-                false => Err(self.no_run(text)),
-            };
+            return if held || stored()?.is_some() { Ok(id) } else { Err(self.no_run(text)) };
         }
         let found = listing::find(stream::RUN, &self.ledger, text).map_err(|why| unread(&why))?;
         match found.as_slice() {
@@ -263,18 +262,18 @@ impl Owner {
         Ok(text)
     }
 
-    /// Moves closed streams into the archive, or counts what would be moved. A session that works for a task which is not
-    /// over is kept: the next message takes it up again.
+    /// Moves closed streams into the archive, or counts them. A session of an open team is kept,
+    /// because the next message resumes it.
     fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
         let closed = self.ledger.archivable(before, 10_000).map_err(|why| unread(&why))?;
         let (kept, streams): (Vec<_>, Vec<_>) =
             closed.into_iter().partition(|stream| self.works_for_a_task(stream));
-        let archived = match apply && !streams.is_empty() {
-            true => self
-                .ledger
+        let archived = if apply && !streams.is_empty() {
+            self.ledger
                 .archive(&streams)
-                .map_err(|why| ApiError::new(Code::Storage, why.to_string()))?,
-            false => self.archivable(&streams).map_err(|why| unread(&why))?,
+                .map_err(|why| ApiError::new(Code::Storage, why.to_string()))?
+        } else {
+            self.archivable(&streams).map_err(|why| unread(&why))?
         };
         let Archived { streams, records, file } = archived;
         let reply = json!({
@@ -284,13 +283,15 @@ impl Owner {
     }
 
     fn works_for_a_task(&self, stream: &StreamId) -> bool {
-        let session = Some(stream.key()).filter(|_| stream.kind() == stream::SESSION);
-        let Some(session) = session.and_then(|id| id.parse().ok()) else { return false };
+        if stream.kind() != stream::SESSION {
+            return false;
+        }
+        let Ok(session) = stream.key().parse() else { return false };
         let mut tasks = self.board.tasks_of(session).into_iter();
         tasks.any(|id| self.board.task(id).is_some_and(|task| !task.phase.is_over()))
     }
 
-    /// Counts what an archiving of these streams would move.
+    /// Counts the records that archiving these streams would move.
     fn archivable(&self, streams: &[StreamId]) -> Result<Archived, provost_ledger::Error> {
         let mut records = 0;
         for stream in streams {
@@ -299,7 +300,7 @@ impl Owner {
         Ok(Archived { streams: streams.len(), records, file: None })
     }
 
-    /// Finds the session that a change is about; opening one is about none yet.
+    /// Resolves the session that a change is about. `None` for a change that opens one.
     pub(super) fn subject(&self, ask: &Ask) -> Option<Result<SessionId, ApiError>> {
         match ask {
             Ask::Report { from: Reporter::Launch(launch) | Reporter::Dropped(launch), .. } => {
@@ -325,15 +326,12 @@ impl Owner {
         }
     }
 
-    /// Finds the session that a person means.
+    /// Resolves a session by its id, a part of it, or its name.
     pub(super) fn resolve(&self, text: &str) -> Result<SessionId, ApiError> {
         if let Ok(id) = text.parse::<SessionId>() {
             let held = self.board.session(id).is_some();
             let stored = || self.ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why));
-            return match held || stored()?.is_some() {
-                true => Ok(id),
-                false => Err(self.missing(text)),
-            };
+            return if held || stored()?.is_some() { Ok(id) } else { Err(self.missing(text)) };
         }
         let found =
             listing::find(stream::SESSION, &self.ledger, text).map_err(|why| unread(&why))?;
@@ -344,7 +342,7 @@ impl Owner {
         }
     }
 
-    /// Says why a session is not on the board: it does not exist, or cannot be read.
+    /// Describes why a session is not on the board: it does not exist, or cannot be read.
     pub(super) fn unloaded(&self, id: SessionId) -> ApiError {
         match self.unreadable.get(&stream::stream_id(id).to_string()) {
             None => self.missing(&id.to_string()),
@@ -361,11 +359,11 @@ impl Owner {
     }
 }
 
-/// Says what of these kinds a text may mean, and where they are listed.
+/// Lists the candidates for an ambiguous text, and the commands that list them.
 pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]) -> ApiError {
     let what = if let [kind] = kinds { format!("{kind}s") } else { "things".to_owned() };
     let names: Vec<String> = several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
-    let message = format!("\"{text}\" may mean several {what}: {}", names.join(", "));
+    let message = format!("\"{text}\" matches several {what}: {}", names.join(", "));
     let mut lists: Vec<&str> = kinds
         .iter()
         .map(|kind| if *kind == stream::TASK { "provost task ls" } else { "provost ls" })
@@ -376,8 +374,8 @@ pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]
 
 pub(super) fn adopted_already(other: &Session) -> ApiError {
     let (name, id) = (&other.spec.name, other.id.short());
-    let what = if other.spec.adopted.is_some() { "adopted already" } else { "run by Provost" };
-    let message = format!("this agent is {what}: it is the session {name} ({id})");
+    let what = if other.spec.adopted.is_some() { "already adopted" } else { "run by Provost" };
+    let message = format!("this agent is {what} as session {name} ({id})");
     ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
 }
 
@@ -435,8 +433,8 @@ pub(super) fn report_reply(session: &Session, standing: &str) -> String {
     .to_string()
 }
 
-/// Says why a change is refused. The hints name the session by its id: a name, as somebody typed it, may be
-/// several words to a shell.
+/// Describes why a change is refused. The hints name the session by its id: a name may need shell
+/// quoting.
 pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
     let id = session.to_string();
     let named = &id[id.len() - SHORT..];
@@ -525,20 +523,22 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
     ApiError::new(code, why.to_string()).next(next)
 }
 
-/// Says why a change is refused. What is done where the agent of somebody else runs is done in its pane, if that is known.
+/// Describes why a change is refused. For an external agent the next command shows its pane, if
+/// that is known.
 pub(super) fn refused_there(why: &Rejected, session: Option<&Session>, id: SessionId) -> ApiError {
     let error = refused(why, id);
     let there = matches!(why, Rejected::NotTouched | Rejected::NotOurs | Rejected::Unrecorded);
-    match session.and_then(card::screen).filter(|_| there) {
+    let command = if there { session.and_then(card::screen) } else { None };
+    match command {
         Some(command) => ApiError { next: [vec![command], error.next].concat(), ..error },
         None => error,
     }
 }
 
-/// The last digits of an id, which are the random ones, that people see and type.
+/// Digits at the end of an id that users see and type. They are the random ones.
 const SHORT: usize = 8;
 
-/// What was asked is more than the ledger takes of one thing.
+/// Refuses a change that is larger than the ledger accepts.
 pub(super) fn unrecordable(why: &AppendError) -> ApiError {
     ApiError::new(Code::BadRequest, format!("nothing was changed: {why}"))
 }
@@ -550,15 +550,15 @@ pub(super) fn lossy(loss: &Loss) -> ApiError {
 }
 
 pub(super) fn unwritten(why: &AppendError) -> ApiError {
-    let message = format!("nothing was changed, for the ledger could not be written: {why}");
+    let message = format!("nothing was changed; the ledger could not be written: {why}");
     ApiError::new(Code::Storage, message).next("provost doctor")
 }
 
-/// What an agent is told whose report waits in memory.
+/// Error for an agent whose report waits in memory.
 pub(super) fn kept(why: &AppendError) -> ApiError {
     let message = format!(
-        "the report is not recorded yet, for the ledger could not be written: {why}; the daemon keeps it in memory and \
-         records it when there is room, unless it ends first"
+        "the report is not recorded yet; the ledger could not be written: {why}; the daemon keeps it in memory and \
+         records it once there is disk space, unless the daemon ends first"
     );
     ApiError::new(Code::Storage, message).next("provost doctor")
 }

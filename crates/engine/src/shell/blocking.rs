@@ -1,7 +1,7 @@
-//! Runs what may block on threads that are there from the beginning.
+//! Runs blocking work on threads that are started in advance.
 //!
-//! A machine that is short of threads makes such work slow, and nothing else: it waits for a thread of its lane. Requests
-//! have a lane of their own, so that they are answered while all other threads are busy.
+//! A machine that is short of threads only makes such work slow: it waits for a thread of its lane.
+//! Requests have their own lane, so they are answered while all other threads are busy.
 
 use std::{
     any::Any,
@@ -15,13 +15,13 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// How long a thread that was started on demand waits for more to do.
+/// Idle time after which a thread that was started on demand ends.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How many checkouts are written at the same time.
+/// The maximum number of checkouts that are written at the same time.
 const MAX_WRITES: usize = 16;
 
-/// How much stack a thread gets.
+/// The stack size of a thread.
 const STACK: usize = 512 << 10;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -29,9 +29,9 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Threads that share one queue.
 struct Lane {
     name: &'static str,
-    /// How many threads stay.
+    /// The number of threads that are never ended.
     kept: usize,
-    /// How many threads there may be.
+    /// The maximum number of threads.
     most: usize,
     state: Mutex<State>,
     wake: Condvar,
@@ -44,35 +44,37 @@ struct State {
     idle: usize,
 }
 
-/// What effects and followers do.
+/// Work of effects and followers.
 static WORK: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("work", 4, 48));
 
-/// What writes checkouts. Each such job waits for a holder, whose own jobs are in the lane of effects.
+/// Writes of checkouts. Each such job waits for a holder, whose own jobs are in the lane of
+/// effects.
 static WRITES: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("writes", 1, MAX_WRITES));
 
-/// What requests need.
+/// Work of requests.
 static REQUESTS: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("requests", 2, 32));
 
-/// Starts the threads that stay. It is an error if one cannot be started: a daemon without them would answer nothing.
+/// Starts the permanent threads. It is an error if one cannot be started: without them the daemon
+/// would answer nothing.
 pub fn start() -> io::Result<()> {
     WORK.start()?;
     WRITES.start()?;
     REQUESTS.start()
 }
 
-/// Runs something that may block, for an effect or a follower.
+/// Runs blocking work for an effect or a follower.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     WORK.run(work).await
 }
 
-/// Runs something that writes a checkout. It may wait for what [`blocking`] runs.
+/// Runs work that writes a checkout. It may wait for work that [`blocking`] runs.
 pub(crate) async fn blocking_write<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     WRITES.run(work).await
 }
 
-/// Runs something that may block, for a request. It does not wait for effects.
+/// Runs blocking work for a request. It does not wait for effects.
 pub async fn blocking_request<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     REQUESTS.run(work).await
 }
@@ -112,13 +114,13 @@ impl Lane {
         let (done, result) = oneshot::channel::<Result<T, Box<dyn Any + Send>>>();
         self.give(Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
-            // Whoever asked may have been dropped meanwhile.
+            // The caller may have been dropped meanwhile.
             done.send(result).ok();
         }));
         match result.await {
             Ok(Ok(value)) => value,
             Ok(Err(panic)) => resume_unwind(panic),
-            // Only the end of the process loses a job.
+            // A job is lost only when the process ends.
             Err(_) => std::future::pending().await,
         }
     }
@@ -131,7 +133,7 @@ impl Lane {
         };
         self.wake.notify_one();
         if busy {
-            // Without another thread those that are there come to it.
+            // Without another thread the present ones get to it.
             self.add_thread().ok();
         }
     }
@@ -142,7 +144,7 @@ impl Lane {
         }
     }
 
-    /// Waits for the next job. None if the thread has been idle for long and does not stay.
+    /// Waits for the next job. `None` if a thread started on demand was idle for long.
     fn next(&self, stays: bool) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -213,7 +215,7 @@ mod tests {
         runtime().block_on(async {
             let mut long = JoinSet::new();
             long.spawn(lane.run(move || wait.recv().is_ok()));
-            // It is under way before the next one comes, or that one's thread takes it.
+            // It is running before the next one comes, or that one's thread takes it.
             assert_eq!(lane.run(|| 1).await, 1);
             release.send(()).unwrap();
             assert!(long.join_next().await.unwrap().unwrap());

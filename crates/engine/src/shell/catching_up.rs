@@ -1,4 +1,4 @@
-//! What a new daemon looks at before time works again.
+//! The launches that a new daemon observes before deadlines count again.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,12 @@ use provost_core::{ids::LaunchId, session::Command, time::Moment};
 
 use super::handle::Ask;
 
-/// How much longer an answer waits at the most until its asker was looked at: a dead one's remains are ended first.
+/// How much longer an answer may wait until its session was observed. The remains of a dead agent
+/// are ended first.
 const ANSWER_LATER_MS: u64 = 8_000;
 
-/// Launches that were not looked at yet since the daemon started. Until then no deadline counts: what
-/// happened while no daemon ran comes before what time does about it.
+/// Launches that were not observed yet since the daemon started. Until then no deadline counts:
+/// events of the time without a daemon come before their deadlines.
 #[derive(Debug, Default)]
 pub(super) struct CatchingUp {
     pub(super) launches: BTreeSet<LaunchId>,
@@ -24,12 +25,12 @@ impl CatchingUp {
         self.launches.is_empty() || now.mono_ms >= self.until
     }
 
-    /// Gives the moment from which answers are taken whoever was not looked at.
+    /// Returns the moment from which answers are accepted even for launches that were not observed.
     pub(super) fn answers_from(&self) -> u64 {
         self.until.saturating_add(ANSWER_LATER_MS)
     }
 
-    /// Says whether this is an answer, and its asker was not looked at yet.
+    /// Whether this is an answer to a launch that was not observed yet.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing but an answer needs its asker")]
     pub(super) fn is_early(&self, ask: &Ask, now: Moment) -> bool {
         match ask {
@@ -41,7 +42,7 @@ impl CatchingUp {
         }
     }
 
-    /// Gives the moment up to which deadlines count.
+    /// Returns the moment up to which deadlines count.
     pub(super) fn reached(&self, now: Moment) -> Moment {
         let mono_ms = if self.is_over(now) { now.mono_ms } else { self.from };
         Moment { mono_ms, ..now }

@@ -1,8 +1,8 @@
-//! Doubts deaths that too many probes tell at once.
+//! Rejects deaths that too many probes report at once.
 //!
-//! A probe can be wrong about everybody in the same way: a process table that shows nothing, a machine that was
-//! restored from a picture of itself. So who looks dead is not believed to be while more than half do. What the kernel
-//! told of an end is never asked about here.
+//! A probe can be wrong about every process in the same way: an empty process table, or a machine
+//! restored from a snapshot. So a launch that looks dead is not taken for dead while more than half
+//! look dead. Exits that the kernel reported are never questioned here.
 
 use std::{
     collections::BTreeMap,
@@ -15,16 +15,16 @@ use tokio::sync::Notify;
 
 use super::held;
 
-/// Among fewer than these it is no wonder that more than half end together.
+/// With fewer launches than this, it is plausible that more than half end together.
 const AT_LEAST: usize = 5;
 
-/// How long looks that end together are waited for: they are one pass.
+/// Probes that end within this time belong to one pass.
 const PASS: Duration = Duration::from_millis(500);
 
-/// How long those are waited for that have not looked at all.
+/// The wait for launches that were not probed at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the last look at a launch showed.
+/// The result of the last probe of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Owed,
@@ -32,7 +32,7 @@ enum Look {
     Dead,
 }
 
-/// All launches that are followed, and what was seen of them last.
+/// All launches that are followed, and the last probe of each.
 #[derive(Clone, Debug, Default)]
 pub struct Census(Arc<Shared>);
 
@@ -42,7 +42,7 @@ struct Shared {
     looked: Notify,
 }
 
-/// A launch that counts for as long as this is kept.
+/// A launch that counts as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Counted {
     census: Census,
@@ -59,17 +59,15 @@ impl Census {
         self.note(launch, Look::Alive);
     }
 
-    /// Takes note that a launch looks dead, and says whether that is believed once all have looked.
+    /// Records that a launch looks dead, and returns once all were probed whether that is
+    /// plausible.
     pub(crate) async fn believe(&self, launch: LaunchId) -> Result<(), held::Error> {
         self.note(launch, Look::Dead);
         held::pause(PASS).await;
         tokio::time::timeout(PATIENCE, self.all_looked()).await.ok();
         let looks = self.looks();
         let (live, dead) = (looks.len(), looks.values().filter(|one| **one == Look::Dead).count());
-        match is_doubted(live, dead) {
-            true => Err(held::Error::Doubted { dead, live }),
-            false => Ok(()),
-        }
+        if is_doubted(live, dead) { Err(held::Error::Doubted { dead, live }) } else { Ok(()) }
     }
 
     async fn all_looked(&self) {
@@ -99,7 +97,7 @@ impl Drop for Counted {
     }
 }
 
-/// Says whether a pass of looks that found so many dead was none.
+/// Whether a pass with this many deaths is implausible.
 fn is_doubted(live: usize, dead: usize) -> bool {
     live >= AT_LEAST && dead * 2 > live
 }

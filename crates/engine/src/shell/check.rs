@@ -1,7 +1,7 @@
 //! Checks: commands that Provost runs in a clean detached checkout of the committed tree.
 //!
-//! Checkouts are pooled per project: a check takes the first free slot, so build products in the kept
-//! directories are warm for the next one, and two checks never share a checkout.
+//! Checkouts are pooled per project. A check takes the first free slot, so build products in the
+//! kept directories stay warm for the next one, and two checks never share a checkout.
 
 use std::{
     collections::BTreeMap,
@@ -35,11 +35,11 @@ use super::{
     landing::{oid, told},
 };
 
-/// A check whose holder died is safe to run again, this often.
+/// How often a check whose holder died is run again, which is safe.
 const RETRIES: u32 = 2;
 
-/// A checkout that cannot be made is tried again after each of these pauses, in another place: what stands in the way may
-/// pass, and says nothing about the work.
+/// A checkout that cannot be made is retried after each of these pauses, in another slot. The
+/// obstacle may pass, and says nothing about the work.
 const CHECKOUT_PAUSES: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -53,38 +53,38 @@ pub(crate) struct Slots {
     taken: Arc<Mutex<BTreeMap<PathBuf, SessionId>>>,
 }
 
-/// A checkout that is given back when this is dropped.
+/// A checkout that is returned to the pool when this value is dropped.
 #[derive(Debug)]
 struct Slot {
     path: PathBuf,
     slots: Slots,
 }
 
-/// One check that is owed.
+/// A pending check.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckJob {
     pub(crate) session: SessionId,
     pub(crate) spec: Spec,
     pub(crate) snapshot: Snapshot,
-    /// The commit whose protected files it uses, if where the work begins is known.
+    /// The commit whose protected files it uses, if the base of the work is known.
     pub(crate) base: Option<CommitId>,
     pub(crate) command: String,
     pub(crate) key: String,
 }
 
-/// Where checks are run, and with what.
+/// Runs checks.
 #[derive(Clone)]
 pub(crate) struct CheckRunner {
     pub(crate) home: Home,
     pub(crate) git_calls: GitCalls,
     pub(crate) effects: Effects,
     pub(crate) environment: DaemonEnvironment,
-    /// What digests of environments are made with: nobody else can try values against them.
+    /// The key of the environment digests. Without it, values cannot be guessed from them.
     pub(crate) key: [u8; 32],
     pub(crate) slots: Slots,
 }
 
-/// Where a checkout is made.
+/// The project and slot of a checkout.
 struct Place {
     project: Project,
     pool: Pool,
@@ -95,7 +95,7 @@ struct Place {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 impl Place {
-    /// Makes the checkout; whether it is a warm one.
+    /// Makes the checkout. Returns whether it is a warm one.
     fn check_out(&self, git: &Git, job: &CheckJob, snapshot: &Snapshot) -> Result<bool, Failure> {
         let commit = Oid::new(&snapshot.commit.0)?;
         let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
@@ -108,7 +108,7 @@ impl Place {
     }
 }
 
-/// A check that came to its end.
+/// A check that ended.
 struct CheckRan {
     ran: Ran,
     warm: bool,
@@ -154,7 +154,7 @@ impl CheckRunner {
         }
     }
 
-    /// Runs a check to its end, or takes the record of one that ran.
+    /// Runs a check to its end, or takes the result of one that already ran.
     pub(crate) async fn run(
         &self,
         job: CheckJob,
@@ -172,14 +172,14 @@ impl CheckRunner {
                         let receipt = self.receipt(&job, dir, &exit, warm).await;
                         return Receipt { environment, overlay: checked.overlay, ..receipt };
                     }
-                    // What nobody wants any more is not begun again.
+                    // A check that was cancelled is not started again.
                     Finished::Uncertain(_) if retry < RETRIES && !*cancel.borrow() => {}
                     Finished::Uncertain(why) => return unfinished(&job, why),
                 },
                 Err(why) => return unfinished(&job, why),
             }
         }
-        unfinished(&job, "its holder died again and again".to_owned())
+        unfinished(&job, "its holder died repeatedly".to_owned())
     }
 
     async fn attempt(
@@ -229,8 +229,8 @@ impl CheckRunner {
         }
     }
 
-    /// Returns what the check runs on: the work with its protected and trust-relevant files as the base has them, so
-    /// that no work weakens what judges it.
+    /// Returns the commit to check: the work with its protected and trust-relevant files as of the
+    /// base, so that no work weakens its own checks.
     async fn checked(&self, job: &CheckJob) -> Result<Checked, String> {
         let (git, job) = (self.git_calls.settled().await, job.clone());
         held::blocking(move || {
@@ -265,7 +265,7 @@ impl CheckRunner {
         cancel: &tokio::sync::watch::Receiver<bool>,
     ) -> Result<(Slot, bool), String> {
         let mut pauses = CHECKOUT_PAUSES.into_iter();
-        // Not given back before one is found that can be used.
+        // Kept until a usable one is found, so that none of them is taken again.
         let mut unusable = Vec::new();
         loop {
             let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
@@ -281,7 +281,7 @@ impl CheckRunner {
             };
             let passes = why.downcast_ref::<pool::Error>().is_some_and(pool::Error::may_pass);
             let why = chain(&*why);
-            // Another place is short of the same: the whole check is tried again later.
+            // Another slot has the same shortage: the whole check is retried later.
             let is_short = Shortage::from_text(&why).is_some();
             match pauses.next() {
                 Some(pause) if passes && !is_short && !*cancel.borrow() => held::pause(pause).await,
@@ -291,13 +291,13 @@ impl CheckRunner {
         }
     }
 
-    /// Finds a place for a checkout.
+    /// Finds a free slot for a checkout.
     fn place(&self, git: &Git, job: &CheckJob) -> Result<Place, Failure> {
         let (top, tree) = match &job.spec.work {
             Work::InPlace { top } => (top, None),
             Work::Worktree { top, path, branch, .. } => (top, Some((path, branch))),
             Work::Plain | Work::Detached { .. } => {
-                return Err("the work is in no git repository".into());
+                return Err("the work is not in a git repository".into());
             }
         };
         let project = Project::find(git, Path::new(top))?;
@@ -357,7 +357,7 @@ impl Slots {
         Slot { path, slots: self.clone() }
     }
 
-    /// Takes the first checkout of a project that nobody uses.
+    /// Takes the first free checkout of a project.
     fn free(&self, root: &Path, session: SessionId) -> (Slot, String) {
         let mut taken = self.taken.lock().expect("no holder of the lock panics");
         let (path, name) = (0..)
@@ -375,15 +375,15 @@ impl Drop for Slot {
     }
 }
 
-/// Removes a checkout that was not finished for lack of room, so that it does not take the last of it.
+/// Removes a partial checkout when the disk is full, so that it does not occupy the last space.
 fn remove_partial(checkout: &Path, why: &str) {
     if Shortage::from_text(why).is_some() {
-        // What stays is removed by the next try.
+        // The next attempt removes anything that is left.
         std::fs::remove_dir_all(checkout).ok();
     }
 }
 
-/// Digests an environment, whatever the order of its variables.
+/// Digests an environment, independent of the order of its variables.
 fn digest(key: &[u8; 32], variables: &[(String, String)]) -> String {
     let mut sorted: Vec<&(String, String)> = variables.iter().collect();
     sorted.sort();
@@ -415,7 +415,7 @@ fn unfinished(job: &CheckJob, why: String) -> Receipt {
     unfinished_on(&job.command, job.snapshot.tree.clone(), why)
 }
 
-/// Gives the receipt of a check of which nothing is known.
+/// Returns the receipt of a check with an unknown result.
 pub(super) fn unfinished_on(command: &str, tree: TreeId, why: String) -> Receipt {
     Receipt {
         command: command.to_owned(),
@@ -431,10 +431,11 @@ pub(super) fn unfinished_on(command: &str, tree: TreeId, why: String) -> Receipt
     }
 }
 
-/// How much of the end of a failing check's output goes into its receipt.
+/// How many bytes of the end of a failing check's output go into its receipt.
 const TAIL: usize = 4 << 10;
 
-/// Digests what a check printed, both channels in the order of the journal, and gives its end as text.
+/// Digests the output of a check, both channels in the order of the journal, and returns its end as
+/// text.
 fn printed(journal: &Path) -> Option<(String, String)> {
     let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return None };
     let (mut hasher, mut tail) = (blake3::Hasher::new(), Vec::new());
@@ -450,7 +451,8 @@ fn printed(journal: &Path) -> Option<(String, String)> {
     Some((hasher.finalize().to_hex().to_string(), tail))
 }
 
-/// Names a project's pool: its directory's name for people, a digest of its place for uniqueness.
+/// Names a project's pool: the directory's name for readability, a digest of its path for
+/// uniqueness.
 pub(crate) fn project_key(project: &Project) -> String {
     let place = project.common_dir.display().to_string();
     let digest = blake3::hash(place.as_bytes()).to_hex();

@@ -1,17 +1,18 @@
-//! The one place of the engine where clocks are read.
+//! The only place in the engine that reads clocks.
 
 use provost_core::time::Moment;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Reads the wall clock, and a monotonic clock that does not run while the machine sleeps and never goes back.
+/// Reads the wall clock, and a monotonic clock that pauses while the machine sleeps and never goes
+/// back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Added to the kernel's clock, which begins anew at each boot.
+    /// Added to the kernel's clock, which starts anew at each boot.
     offset_ms: u64,
 }
 
 impl Clock {
-    /// A clock that goes on from the last moment recorded.
+    /// Returns a clock that continues from the last recorded moment.
     pub fn after(last_mono_ms: u64) -> Clock {
         Clock { offset_ms: last_mono_ms.saturating_sub(millis(ClockId::Monotonic)) }
     }

@@ -1,4 +1,4 @@
-//! What a launch of Codex needs besides its command: a home of its own, a socket, a place for temporary files.
+//! Prepares a Codex launch beyond its command: its own home, a socket, a temporary directory.
 
 use std::{
     fs, io,
@@ -24,20 +24,21 @@ use provost_watch::hooks;
 
 use super::{executor::cwd_of, held::chain, home::Home};
 
-/// Tells an agent where it may write a report down if its sandbox lets it connect to nothing.
+/// Names the directory for an agent's reports if its sandbox blocks every connection.
 pub const DROP_VARIABLE: &str = "PROVOST_DROP";
 
 /// The subcommand that is the MCP server of a launch's tools.
 pub const TOOLS_COMMAND: &str = "agent-tools";
 
-/// The subcommand that takes what a hook of Codex says.
+/// The subcommand that receives the events of Codex hooks.
 pub const HOOK_COMMAND: &str = "agent-hook";
 
-/// What that server has to know. Codex passes on only what is named, and the token is written nowhere.
+/// The variables that server needs. Codex passes on only named variables, and the token is written
+/// nowhere.
 const TOOLS_VARIABLES: [&str; 4] = ["PROVOST_HOME", MARK, "PROVOST_TOKEN", DROP_VARIABLE];
 
-/// Adds to the spec of a launch what Codex needs. Called again for a launch that was begun before, it does
-/// the same once more.
+/// Adds what Codex needs to the spec of a launch. Calling it again for a launch that was begun
+/// before has the same result.
 pub(crate) fn equip(
     home: &Home,
     program: &Path,
@@ -78,26 +79,27 @@ pub(crate) fn equip(
     Ok(())
 }
 
-/// Gives the socket on which a launch's holder lets people through to Codex.
+/// Returns the socket on which a launch's holder lets users attach to Codex.
 pub fn door(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("a{}.sock", launch.no))
 }
 
-/// Gives the path on which Codex begins to listen. Its holder takes the socket away from there.
+/// Returns the path on which Codex starts to listen. Its holder moves the socket away from there.
 fn socket(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("l{}.sock", launch.no))
 }
 
-/// Gives what the environment of every Codex of a session has: its own home and place for temporary files.
+/// Returns the variables that every Codex of a session has: its own home and temporary directory.
 pub fn environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf); 2] {
     let place = home.agent(session);
     [("CODEX_HOME", place.join("codex")), ("TMPDIR", place.join("tmp"))]
 }
 
-/// Removes what a killed app-server leaves: the link, the socket behind it, and its lock; and its holder's socket.
+/// Removes the remains of a killed app-server: the link, the socket behind it, its lock, and its
+/// holder's socket.
 ///
-/// The agent can make the link lead anywhere. So only a socket of this user that no process serves is removed, and only
-/// an empty lock beside it.
+/// The agent can point the link anywhere. So only a socket of this user that no process serves is
+/// removed, and only an empty lock beside it.
 pub(crate) fn sweep(home: &Home, launch: LaunchId) {
     fs::remove_file(door(home, launch)).ok();
     let link = socket(home, launch);
@@ -140,9 +142,10 @@ fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prep
     home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", chain(&why)))
 }
 
-/// Codex trusts a worktree with a `.codex` only while that is exactly what the user trusts. It is compared before each
-/// launch, for an agent may have changed it since. A worktree without one has nothing that trust would start, and
-/// without trust Codex would leave out its `AGENTS.md`.
+/// Decides whether Codex trusts a worktree. One with a `.codex` is trusted only while its content
+/// is exactly what the user trusts. It is compared before each launch, because an agent may have
+/// changed it since. A worktree without one has nothing that trust would start, and without trust
+/// Codex would ignore its `AGENTS.md`.
 fn trust(session: &Session, root: &Path, worktree: &Path) -> Trust {
     let agent = &session.spec.agent;
     let found = provost_trust::agent_digest(root, worktree).ok().flatten();
@@ -151,7 +154,7 @@ fn trust(session: &Session, root: &Path, worktree: &Path) -> Trust {
     if agreed || agent.settings.accept_trust {
         return Trust::Trusted;
     }
-    // On its own screen Codex asks whoever sits there.
+    // On its own screen Codex asks the user.
     let on_screen = agent.driver == Driver::CodexTerminal;
     match (provost_trust::has_agent_files(root, worktree), on_screen) {
         (true, true) => Trust::Asked,
@@ -161,8 +164,8 @@ fn trust(session: &Session, root: &Path, worktree: &Path) -> Trust {
     }
 }
 
-/// One-shot work takes tools by an MCP server only. The app-server has been given them at the beginning of
-/// a thread since before the oldest version that is worked with.
+/// Returns the MCP server for drivers that take tools only that way. The app-server has taken them
+/// at the start of a thread since before the oldest supported version.
 fn tools(session: &Session, program: &Path) -> Option<ToolServer> {
     let member = session.spec.agent.settings.member;
     let role = member.map(|member| member.role.word());
@@ -179,7 +182,8 @@ fn tools(session: &Session, program: &Path) -> Option<ToolServer> {
     }
 }
 
-/// On a socket, where people can attach to the thread; older versions speak on their standard streams.
+/// Listens on a socket, where users can attach to the thread. Older versions use their standard
+/// streams.
 fn listen(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec) {
     spec.argv.push("app-server".to_owned());
     if !listens(session.spec.agent.version.as_deref()) {
@@ -192,7 +196,7 @@ fn listen(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec)
     spec.relay = Some(Relay { socket, door: Some(door) });
 }
 
-/// Says whether this version lets people attach.
+/// Whether this version lets users attach.
 pub fn listens(version: Option<&str>) -> bool {
     version.and_then(Version::parse).is_some_and(|version| version >= LISTENS)
 }
@@ -210,7 +214,8 @@ fn exec_arguments(session: &Session) -> Vec<String> {
     arguments
 }
 
-/// Codex's own screen, in one process, with hooks that tell this launch's story while it goes on.
+/// Returns the arguments for Codex's own screen, in one process, with hooks that report this
+/// launch's events.
 fn terminal_arguments(program: &Path, session: &Session, launch: LaunchId) -> Vec<String> {
     let settings = &session.spec.agent.settings;
     let approvals = match settings.approvals {
@@ -219,8 +224,9 @@ fn terminal_arguments(program: &Path, session: &Session, launch: LaunchId) -> Ve
         Approvals::Never => "never",
     };
     let mut arguments = Vec::new();
-    // A conversation without a turn was written down nowhere, so there is nothing to go on with.
-    if let Some(thread) = session.thread.as_ref().filter(|_| session.turns > 0) {
+    // A conversation without a turn was never written, so there is nothing to resume.
+    let thread = if session.turns > 0 { session.thread.as_ref() } else { None };
+    if let Some(thread) = thread {
         arguments.extend(words(&["resume", thread]));
     }
     arguments.extend(words(&["-c", "features.daemon_auto_start=false"]));
@@ -257,7 +263,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Gives a text as one word of a shell, whatever is in it.
+/// Quotes a text as one shell word.
 pub(crate) fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -287,7 +293,7 @@ mod tests {
         let swept = |target: &Path| {
             symlink(target, socket(&home, launch)).unwrap();
             sweep(&home, launch);
-            assert!(fs::symlink_metadata(socket(&home, launch)).is_err(), "the link goes");
+            assert!(fs::symlink_metadata(socket(&home, launch)).is_err(), "the link is removed");
             !target.exists()
         };
         fs::write(at("thesis.txt"), "text").unwrap();

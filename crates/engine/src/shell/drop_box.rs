@@ -1,10 +1,12 @@
-//! The drop box: reports that an agent wrote down because no daemon answered. None is lost, none counts twice.
+//! The drop box: reports that an agent wrote to files because no daemon answered. None is lost,
+//! none counts twice.
 //!
-//! One file per report, written by rename, named by its launch and its key. There is one box in the home, and
-//! one for each session whose agent works in a sandbox that lets it write neither there nor to a socket.
+//! One file per report, written by rename, named by its launch and its key. There is one box in the
+//! home, and one for each session whose agent runs in a sandbox that allows neither that box nor a
+//! socket.
 //!
-//! Nothing proves who wrote a file: a token can be read by every process of the user. So what comes out of a box
-//! is recorded as such, and a session that has a box of its own is not spoken for through the home's.
+//! The author of a file is unproven: every process of the user can read a token. So a report from a
+//! box is recorded as such, and a session with its own box is not represented through the home's.
 
 use std::{
     fs, io,
@@ -28,10 +30,10 @@ use crate::report;
 /// A longer file was not written by `provost report`.
 const MAX_REPORT: u64 = 1 << 20;
 
-/// More reports than this are left for the next look.
+/// More reports than this are left for the next pass.
 const MAX_REPORTS: usize = 1_000;
 
-/// More names than this in one box are not looked at.
+/// More names than this in one box are ignored.
 const MAX_ENTRIES: usize = 10_000;
 
 /// A report that waits in the box.
@@ -43,7 +45,7 @@ struct Dropped {
     report: ReportRequest,
 }
 
-/// Names the box in the home.
+/// Returns the path of the box in the home.
 pub fn of_home(home: &Path) -> PathBuf {
     Home::new(home).drop_box()
 }
@@ -64,8 +66,8 @@ pub fn put(
     Ok(path)
 }
 
-/// Hands every report in the home's box to the owner, or those of one launch from both of its boxes. What is
-/// no report is left alone.
+/// Sends every report in the home's box to the owner, or those of one launch from both of its
+/// boxes. Files that are not reports are left alone.
 pub(crate) async fn empty(world: &World, handle: &Handle, only: Option<LaunchId>) {
     empty_one(world, handle, &world.home.drop_box(), only).await;
     if let Some(launch) = only {
@@ -91,23 +93,25 @@ async fn empty_one(world: &World, handle: &Handle, directory: &Path, only: Optio
     }
 }
 
-/// The box of a session that has one is out of reach of other agents' sandboxes; the home's may not be.
+/// Whether a launch may use this box. A session's own box is out of reach of other agents'
+/// sandboxes; the home's may not be.
 fn is_its_box(home: &Home, directory: &Path, launch: LaunchId) -> bool {
     let own = home.agent_drop_box(launch.session);
     directory == own || !own.exists()
 }
 
-/// Notices when a session's box changes, so that a box is not read whenever its agent says something.
+/// Detects changes of a session's box, so that the box is not read on every line of its agent.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     settled: Option<i128>,
 }
 
-/// A change so soon after a look could carry the same time: file systems keep it in steps of a few ms.
+/// A change this soon after a read could have the same time: file systems keep it in steps of a few
+/// ms.
 const STEP_NS: i128 = 50_000_000;
 
 impl Watch {
-    /// Says whether the box may hold something since it was last looked into, at this moment of the wall clock.
+    /// Whether the box may have new files since it was last read, at this moment of the wall clock.
     pub(crate) fn changed(&mut self, directory: &Path, now_ms: i64) -> bool {
         let Ok(about) = fs::symlink_metadata(directory) else { return false };
         let changed = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
@@ -120,24 +124,25 @@ impl Watch {
     }
 }
 
-/// Records a report under its key, so that it counts once however often it is taken.
+/// Records a report under its key, so that it counts once however often it is read.
 async fn take(world: &World, handle: &Handle, dropped: &Dropped) -> bool {
     let actor = format!("drop/{}", dropped.launch);
-    // The key that the daemon would have given it over the socket, where the same report may have arrived.
+    // The same key as over the socket, where the same report may have arrived.
     let key = format!("launch/{}/report/{}", dropped.launch, dropped.key);
     if let Some(hook) = &dropped.report.hook {
         let taken = watch::take(world, handle, dropped.launch, hook, &actor, &key).await;
         return !matches!(taken, Err(error) if error.code == Code::Unreachable);
     }
     match report::testimony(&dropped.report) {
-        // What cannot be read is as good as taken: it says nothing.
+        // An unreadable report is dropped.
         Err(_) => true,
         Ok(testimony) => {
             let from = Reporter::Dropped(dropped.launch);
             let ask = Ask::Report { session: None, from, testimony };
             match handle.ask(ask, &actor, Some(key)).await {
                 Ok(_) => true,
-                // The launch's budget is used up, which its session shows. The file would be refused again.
+                // The launch's budget is used up, which its session shows. The file would be
+                // refused again.
                 Err(error) => error.code == Code::Refused,
             }
         }

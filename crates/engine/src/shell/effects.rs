@@ -1,7 +1,8 @@
-//! Runs the outside commands of effects, each once: checks, hooks, setups, pushes and calls of `gh`.
+//! Runs the outside commands of effects, each once: checks, hooks, setups, pushes and calls of
+//! `gh`.
 //!
-//! All of them go through [`Effects::run`]. A result counts only if Provost recorded the start before, and a holder
-//! that was started for it left the record.
+//! All of them go through [`Effects::run`]. A result counts only if Provost recorded the start
+//! before, and a holder that was started for it left the record.
 
 use std::{
     fmt, io,
@@ -23,7 +24,7 @@ use super::{
     start_record::{Loaded, StartRecord, StartRecords},
 };
 
-/// Whose an effect is.
+/// The owner of an effect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EffectOwner {
     Session(SessionId),
@@ -66,7 +67,7 @@ impl fmt::Display for EffectName {
     }
 }
 
-/// An effect that came to its end, and the directory of its holder.
+/// An effect that ended, and the directory of its holder.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) finished: Finished,
@@ -98,7 +99,7 @@ impl Effects {
         Ok(record.map(|record| self.directory(&record)))
     }
 
-    /// The same for a caller that may block. A forged record counts as none.
+    /// Like [`Effects::started`], for a caller that may block. A forged record counts as missing.
     pub(crate) fn started_now(&self, effect: &EffectName) -> Option<PathBuf> {
         match self.records.load(&effect.name()) {
             Ok(Loaded::Valid(record)) => Some(self.directory(&record)),
@@ -106,7 +107,7 @@ impl Effects {
         }
     }
 
-    /// Runs the command of an effect to its end, whatever was done of that before. `cancel` ends it.
+    /// Runs the command of an effect to its end, continuing any earlier start. `cancel` ends it.
     pub(crate) async fn run(
         &self,
         effect: &EffectName,
@@ -116,8 +117,8 @@ impl Effects {
         self.run_with(effect, spec, OnFullDisk::Wait, cancel).await
     }
 
-    /// The same for a command that may fill the disk itself. It does not wait for room: it is ended, and its end is
-    /// uncertain.
+    /// Like [`Effects::run`], for a command that may fill the disk itself. It does not wait for
+    /// space: it is ended, and its result is uncertain.
     pub(crate) async fn run_while_room(
         &self,
         effect: &EffectName,
@@ -140,7 +141,7 @@ impl Effects {
         };
         let dir = self.directory(&record);
         if !record.is_of(&spec.argv) {
-            let why = "it was started with another command".to_owned();
+            let why = "it was started with a different command".to_owned();
             return Ok(Ran { finished: Finished::Uncertain(why), dir });
         }
         let spec = HoldSpec { key: record.directory(), ..spec };
@@ -159,7 +160,8 @@ impl Effects {
         }
     }
 
-    /// Removes the directory of a command that was not started for lack of a resource, so that the next try has it.
+    /// Removes the directory of a command that was not started for lack of a resource, so that the
+    /// next attempt can use it.
     async fn free(&self, dir: &Path) -> Result<(), Error> {
         held::none_left(&self.holders.traces(dir), SURVIVOR_GRACE).await?;
         let dir = dir.to_owned();
@@ -176,14 +178,14 @@ impl Effects {
         let dir = self.directory(&record);
         let there = dir.clone();
         if held::blocking(move || there.exists()).await {
-            // How it ended does not matter: only what is there afterwards does.
+            // The result does not matter, only the state afterwards.
             drop(self.holders.outwait(&dir, &record, limit_ms, OnFullDisk::Wait).await);
         }
     }
 
-    /// Waits until none of the commands runs that earlier daemons started under keys with this end. Those that were
-    /// cut off stay recorded; the records of others are removed. None waits for room on the disk: see
-    /// [`Effects::run_while_room`].
+    /// Waits until no command runs that earlier daemons started under keys with this suffix. Those
+    /// that were cut off stay recorded; the records of others are removed. None waits for disk
+    /// space: see [`Effects::run_while_room`].
     pub(crate) async fn outwait_all(&self, key_end: &str, limit_ms: u64) -> Result<(), Error> {
         let (records, key_end) = (self.records.clone(), key_end.to_owned());
         let names = held::blocking(move || records.names(&key_end)).await;
@@ -194,7 +196,8 @@ impl Effects {
             let Ok(Loaded::Valid(record)) = loaded else { continue };
             let dir = self.directory(&record);
             if held::looked(&dir).await? == Looked::Absent {
-                // A holder may be on its way. One that is ended before it made its directory started nothing.
+                // A holder may be starting. One that is ended before it made its directory started
+                // nothing.
                 held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
             }
             let ended = held::looked(&dir).await? == Looked::Absent
@@ -205,14 +208,14 @@ impl Effects {
             if ended {
                 self.remove(record).await?;
             } else {
-                // It ended by now, or was ended: nothing of it may run beside what comes next.
+                // It ended by now, or was ended: none of it may run beside later commands.
                 held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
             }
         }
         Ok(())
     }
 
-    /// Whether Provost has started the command of an effect, and it did not come to an end of its own. None of it may
+    /// Whether Provost started the command of an effect and it did not end by itself. It must not
     /// be running.
     pub(crate) async fn was_cut_off(&self, effect: &EffectName) -> Result<bool, Error> {
         let Some(record) = self.recorded(effect).await? else { return Ok(false) };
@@ -226,14 +229,14 @@ impl Effects {
         })
     }
 
-    /// Ends what is left of an effect that may be run again, and removes its record.
+    /// Ends the remains of an effect that may be run again, and removes its record.
     pub(crate) async fn end_and_discard(&self, effect: &EffectName) -> Result<(), Error> {
         let Some(record) = self.recorded(effect).await? else { return Ok(()) };
         held::none_left(&self.holders.traces(&self.directory(&record)), SURVIVOR_GRACE).await?;
         self.remove(record).await
     }
 
-    /// Removes all that is left of an effect that may be run again.
+    /// Removes the record and directory of an effect that may be run again.
     pub(crate) async fn discard(&self, effect: &EffectName) -> Result<(), Error> {
         match self.recorded(effect).await? {
             Some(record) => self.remove(record).await,
@@ -253,7 +256,7 @@ impl Effects {
         removed.await.map_err(|why| Error::Record(why.to_string()))
     }
 
-    /// Makes sure that a launch directory with records in it is Provost's own, before it is believed.
+    /// Verifies that a launch directory with records is Provost's own before it is used.
     pub(crate) async fn vet_launch(&self, launch: LaunchId) -> Result<(), Error> {
         let (records, dir, name) =
             (self.records.clone(), self.home.launch(launch), launch.to_string());
@@ -261,7 +264,7 @@ impl Effects {
             if let Loaded::Valid(_) = records.load(&name)? {
                 return Ok(None);
             }
-            // An empty one forbids the start of a launch that was stopped before.
+            // An empty one blocks the start of a launch that was stopped before.
             let is_empty = match std::fs::read_dir(&dir) {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(why) => why.kind() == io::ErrorKind::NotFound,
@@ -275,7 +278,7 @@ impl Effects {
         Ok(())
     }
 
-    /// Records that a launch is about to be started.
+    /// Records that a launch is about to start.
     pub(crate) async fn begin_launch(
         &self,
         launch: LaunchId,
@@ -285,7 +288,7 @@ impl Effects {
         self.store(record).await.map(drop)
     }
 
-    /// Whether a launch's record is of the command that it was started with.
+    /// Whether a launch's record belongs to the command that it was started with.
     pub(crate) async fn is_of_launch(&self, launch: LaunchId, held: &provost_holder::Held) -> bool {
         let (records, name) = (self.records.clone(), launch.to_string());
         match held::blocking(move || records.load(&name)).await {
@@ -314,7 +317,7 @@ impl Effects {
         Ok(record)
     }
 
-    /// Records a new start. Directories of its name that are there already were made by somebody else.
+    /// Records a new start. Existing directories of its name are not Provost's and are moved aside.
     async fn start(&self, effect: &EffectName, spec: &HoldSpec) -> Result<StartRecord, Error> {
         let (records, name) = (self.records.clone(), effect.name());
         let moved = held::blocking(move || records.set_aside_directories(&name)).await;
@@ -325,8 +328,8 @@ impl Effects {
         self.store(record.map_err(|why| Error::Record(why.to_string()))?).await
     }
 
-    /// Takes up a start that a crash interrupted, perhaps before the holder made its directory. The name stays, so
-    /// that a holder which is on its way and the new one do not both run.
+    /// Continues a start that a crash interrupted, perhaps before the holder made its directory.
+    /// The name stays, so that a holder that is still starting and the new one do not both run.
     async fn start_again(
         &self,
         mut record: StartRecord,

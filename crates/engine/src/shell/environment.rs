@@ -1,4 +1,4 @@
-//! The environments of outside commands. Nothing is inherited that was not allowed by name.
+//! The environments of outside commands. Only variables that are allowed by name are inherited.
 
 use std::{
     collections::BTreeMap, ffi::OsString, os::unix::fs::PermissionsExt, path::Path, sync::Arc,
@@ -12,7 +12,7 @@ use provost_core::{
 /// The daemon's own environment, from which variables are passed by name.
 #[derive(Clone, Default)]
 pub struct DaemonEnvironment {
-    /// Shared: every task has the environment at hand.
+    /// Shared, because every effect needs it.
     variables: Arc<BTreeMap<String, String>>,
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for DaemonEnvironment {
 }
 
 impl DaemonEnvironment {
-    /// Takes what the process was started with. Variables that are no text cannot be passed on.
+    /// Takes the environment of the process. Variables that are not UTF-8 cannot be passed on.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -40,7 +40,8 @@ impl DaemonEnvironment {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// What an agent gets: the session's harmless values, the allowed names, and its place in Provost.
+    /// Returns an agent's environment: the session's own values, the allowed names, and its
+    /// identity in Provost.
     pub(crate) fn of_launch(
         &self,
         session: &Session,
@@ -66,17 +67,17 @@ impl DaemonEnvironment {
         all.into_iter().collect()
     }
 
-    /// What a check, a setup or a hook gets: no token, no name of a launch.
+    /// Returns the environment of a check, a setup or a hook: without token and launch id.
     pub(crate) fn of_command(&self, spec: &Spec) -> Vec<(String, String)> {
         self.of_agent(&spec.agent)
     }
 
-    /// The same for whatever else is run because of an agent.
+    /// Returns the environment of any other command that is run for an agent.
     pub(crate) fn of_agent(&self, agent: &Agent) -> Vec<(String, String)> {
         self.allowed(agent).into_iter().collect()
     }
 
-    /// The same with further names.
+    /// Like [`DaemonEnvironment::of_agent`], with further names.
     pub(crate) fn of_agent_with(&self, agent: &Agent, names: &[&str]) -> Vec<(String, String)> {
         let mut all = self.allowed(agent);
         let own = names.iter().filter_map(|name| Some(((*name).to_owned(), self.get(name)?)));
@@ -84,15 +85,18 @@ impl DaemonEnvironment {
         all.into_iter().collect()
     }
 
-    /// Says why an agent's program could not be started: it is not there, or may not be run.
+    /// Describes why an agent's program could not be started: it is missing, or not executable.
     pub fn missing_program(&self, agent: &Agent, cwd: &str) -> Option<String> {
         let program = agent.argv.first()?;
         if program.contains('/') {
             // An absolute path stays as it is.
             let path = Path::new(cwd).join(program);
-            return (!is_program(&path)).then(|| match path.exists() {
-                true => format!("\"{}\" is no program that may be run", path.display()),
-                false => format!("there is no program \"{}\"", path.display()),
+            return (!is_program(&path)).then(|| {
+                if path.exists() {
+                    format!("\"{}\" is not an executable file", path.display())
+                } else {
+                    format!("there is no program \"{}\"", path.display())
+                }
             });
         }
         let own = self.allowed(agent).remove("PATH");
@@ -116,7 +120,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Where an agent finds Provost.
+/// The paths and the token by which an agent reaches Provost.
 pub(crate) struct Place<'a> {
     pub(crate) home: &'a Path,
     pub(crate) socket: &'a Path,

@@ -1,4 +1,4 @@
-//! Carries out what is owed, each effect once, and tells the owner what came of it.
+//! Carries out pending effects, each once, and reports the results to the owner.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -49,24 +49,24 @@ use super::{
     shortage::{self, Waits},
     starting::{NotLaunched, Starting, adopt, not_launched, not_started, short},
     task_effect,
-    watch::{Adopted, Moves, RolloutWatch, Wanted},
+    watch::{Adopted, Moves, RolloutWatch, Wanted, WatchContext},
     work,
 };
 use crate::stream::Subject;
 
-/// How large a terminal is until somebody sits down at it.
+/// The size of a terminal until a user attaches to it.
 pub(super) const TERMINAL_SIZE: Tty = Tty { columns: 120, rows: 40 };
 
-/// How long to wait before a holder that could not be spoken with is tried again.
+/// The wait before a holder that could not be reached is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long a holder may take to say that it kills its tree.
+/// How long a holder may take to confirm that it kills its tree.
 const KILL_ANSWER: Duration = Duration::from_secs(2);
 
-/// How long a holder that said so has before it is asked again.
+/// The wait before a holder that confirmed a kill is asked again.
 const KILL_AGAIN: Duration = Duration::from_millis(500);
 
-/// What the engine works with outside of itself.
+/// The engine's outside world: paths, programs and shared locks.
 #[derive(Clone, Debug)]
 pub struct World {
     pub home: Home,
@@ -75,24 +75,24 @@ pub struct World {
     pub environment: DaemonEnvironment,
     /// The `provost` program, for agents to call.
     pub program: PathBuf,
-    /// What tokens are derived from.
+    /// The key that tokens are derived from.
     pub key: [u8; 32],
     pub secrets: Secrets,
-    /// Who is followed, and how they looked last.
+    /// The followed launches, and the last probe of each.
     pub census: Census,
-    /// Who goes on in another conversation.
+    /// The launches that moved to another conversation.
     pub moves: Moves,
     /// Held while something lands.
     pub landing: Arc<tokio::sync::Mutex<()>>,
-    /// Read by whatever lands in a checkout of this machine. A daemon that is about to leave takes it for writing: it
-    /// waits for what is landing, and nothing more begins to.
+    /// Read-locked by everything that lands in a checkout of this machine. A daemon that is about
+    /// to exit takes the write lock: it waits for landings in progress, and no new one starts.
     pub checkouts: Arc<tokio::sync::RwLock<()>>,
-    /// What runs and tasks wait for.
+    /// The shortages that runs and teams wait for.
     pub waits: Waits,
 }
 
 impl World {
-    /// Gives how Provost is called by whoever has no environment that says so.
+    /// Returns how Provost is called by a program without its environment variables.
     pub fn caller(&self) -> task::Caller {
         task::Caller {
             program: self.program.display().to_string(),
@@ -100,13 +100,14 @@ impl World {
         }
     }
 
-    /// Gives the token with which a launch speaks for itself. Derived, so that it survives a crash unwritten.
+    /// Returns the token with which a launch identifies itself. It is derived, so it survives a
+    /// crash without being stored.
     pub fn token(&self, launch: LaunchId) -> String {
         blake3::keyed_hash(&self.key, launch.to_string().as_bytes()).to_hex().to_string()
     }
 
-    /// The key under which a holder writes to a launch once. Derived, so that a daemon that starts anew has the same,
-    /// and with the home's key, so that nobody else can write under it first.
+    /// Returns the key under which a holder writes to a launch once. It is derived, so a restarted
+    /// daemon has the same one, and keyed, so no other process can write under it first.
     pub(crate) fn write_key(&self, launch: LaunchId, key: &str) -> String {
         let named = format!("write {launch} {key}");
         let seal = blake3::keyed_hash(&self.key, named.as_bytes()).to_hex();
@@ -114,7 +115,7 @@ impl World {
     }
 }
 
-/// What the owner asks for.
+/// An order of the owner.
 #[derive(Debug)]
 pub(crate) enum Dispatch {
     Start {
@@ -133,7 +134,7 @@ pub(crate) enum Dispatch {
         run: RunId,
         key: EffectKey,
     },
-    /// With the session whose work is looked at, if there is one.
+    /// With the session whose work is checked, if there is one.
     StartTask {
         task: Arc<Task>,
         worker: Option<Arc<Session>>,
@@ -147,26 +148,26 @@ pub(crate) enum Dispatch {
 
 type Key = (Subject, EffectKey);
 
-/// Carries out effects, each in a task of its own. A task that panics is begun again.
+/// Carries out effects, each in its own tokio task. One that panics is restarted.
 pub struct Executor {
     context: Context,
     running: BTreeMap<Key, Running>,
-    /// The effect of each task.
+    /// The effect of each tokio task.
     effects: HashMap<Id, Key>,
-    /// How often each effect panicked since it was owed.
+    /// How often each effect panicked since it became pending.
     panics: BTreeMap<Key, u32>,
     /// Taken when it runs.
     hub: Option<Hub>,
     tasks: JoinSet<()>,
 }
 
-/// A task that carries out an effect.
+/// A tokio task that carries out an effect.
 struct Running {
     id: Id,
     cancel: watch::Sender<bool>,
 }
 
-/// What every task has at hand.
+/// The context of every tokio task.
 #[derive(Clone)]
 struct Context {
     world: World,
@@ -179,7 +180,7 @@ struct Context {
     panes: Panes,
     /// The launches that are being started.
     starting: Starting,
-    /// What was owed before this moment was owed to an earlier daemon.
+    /// Effects that were pending before this moment were pending in an earlier daemon.
     since_ms: u64,
 }
 
@@ -220,7 +221,7 @@ impl Executor {
         }
     }
 
-    /// Takes orders until the owner is gone.
+    /// Carries out orders until the owner is gone.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Dispatch>) {
         if let Some(hub) = self.hub.take() {
             self.tasks.spawn(hub.run());
@@ -300,8 +301,9 @@ impl Executor {
             let checks = &context.checks;
             let mut wait = context.world.waits.of(Subject::Task(task.id), effect.key());
             let told = loop {
-                let (subject, wanted) = ((&*task, worker.clone()), cancel.clone());
-                let carried = task_effect::carry_out(&git, checks, subject, effect.clone(), wanted);
+                let (worker, wanted) = (worker.clone(), cancel.clone());
+                let carried =
+                    task_effect::carry_out(&git, checks, &task, worker, effect.clone(), wanted);
                 let told = Box::pin(carried).await;
                 let Some(shortage) = shortage::in_task(&told) else { break told };
                 if !wait.pause(context.refined(shortage), &mut cancel).await {
@@ -322,10 +324,10 @@ impl Executor {
         self.running.insert(key, Running { id, cancel: sender });
     }
 
-    /// Forgets a task that is over, and returns its effect.
+    /// Forgets a tokio task that ended, and returns its effect.
     fn ended(&mut self, id: Id) -> Option<Key> {
         let key = self.effects.remove(&id)?;
-        // The same effect may have been begun anew.
+        // The same effect may have been started again.
         if self.running.get(&key).is_some_and(|running| running.id == id) {
             self.running.remove(&key);
             self.panics.remove(&key);
@@ -333,7 +335,8 @@ impl Executor {
         Some(key)
     }
 
-    /// Has the owner begin the effect of a task that panicked again, if it is still owed. The panic itself is in the log.
+    /// Asks the owner to restart the effect of a task that panicked, if it is still pending. The
+    /// panic itself is in the log.
     fn restart(&mut self, id: Id) {
         let known = self.effects.get(&id).and_then(|key| self.panics.get(key)).copied();
         let panics = known.unwrap_or(0).saturating_add(1);
@@ -355,7 +358,7 @@ impl Executor {
 }
 
 impl Context {
-    /// Tells a lack of inodes from a lack of blocks.
+    /// Distinguishes a lack of inodes from a lack of blocks.
     fn refined(&self, shortage: Shortage) -> Shortage {
         shortage::refined(shortage, self.world.home.root())
     }
@@ -376,7 +379,7 @@ impl Context {
                 }
                 Some(self.launch(session, launch).await)
             }
-            // Followed for long, and so apart: see `follow`.
+            // Followed for long, and therefore handled apart: see `follow`.
             Effect::Follow(_) => None,
             Effect::StopLaunch(launch, step) => self.stop(session, launch, step, cancel).await,
             Effect::Deliver { launch, message } if session.spec.adopted.is_some() => {
@@ -398,7 +401,7 @@ impl Context {
                 let key = self.world.write_key(launch, &again(&message));
                 let data = Data(provost_drivers::ENTER.to_vec());
                 let op = Op::Write { key, data, secret: false };
-                // An agent that takes no more input ends by itself, which is told by whoever follows it.
+                // An agent that takes no more input ends by itself, which its follower reports.
                 write(&self.world.home.launch(launch), op, cancel).await;
                 None
             }
@@ -424,7 +427,7 @@ impl Context {
         }
     }
 
-    /// Follows a launch, and keeps nothing of the session meanwhile: hundreds may be followed.
+    /// Follows a launch, and drops the session meanwhile: hundreds may be followed.
     async fn follow(
         self,
         session: Arc<Session>,
@@ -433,22 +436,20 @@ impl Context {
     ) {
         let _counted = self.world.census.count(launch);
         if session.spec.adopted.is_some() {
-            let (handle, teller) = (self.handle.clone(), self.teller.clone());
-            let (panes, census) = (&self.panes, self.world.census.clone());
-            let moves = &self.world.moves;
-            let adopted = Adopted::new(
-                (&session, launch),
-                panes,
-                moves,
-                (handle, teller),
-                self.clock,
-                census,
-            );
+            let context = WatchContext {
+                panes: &self.panes,
+                moves: &self.world.moves,
+                handle: self.handle.clone(),
+                teller: self.teller.clone(),
+                clock: self.clock,
+                census: self.world.census.clone(),
+            };
+            let adopted = Adopted::new(&session, launch, context);
             drop(session);
             if let Some(adopted) = adopted {
                 tokio::select! {
                     () = adopted.run() => {}
-                    // It is somebody else's: once its attempt is sealed, nobody waits for its end.
+                    // It is an external agent: once its attempt is sealed, its end does not matter.
                     () = held::cancelled(&mut cancel) => {}
                 }
                 self.teller.forget(launch);
@@ -479,7 +480,7 @@ impl Context {
         }
     }
 
-    /// Follows what an agent on a terminal writes down itself, for as long as it is polled.
+    /// Follows the transcript of an agent on a terminal, as long as it is polled.
     fn record(&self, session: &Session, launch: LaunchId) -> impl Future<Output = ()> + use<> {
         let writes = session.spec.agent.driver == Driver::CodexTerminal;
         let watch = writes.then(|| {
@@ -546,15 +547,17 @@ impl Context {
                 let dir = self.world.home.launch(launch);
                 let traces = self.world.holders.traces(&dir);
                 let none_left = loop {
-                    // What did not start as it should has not ended before nothing of it lives.
+                    // A failed start has not ended while any of its processes lives.
                     match held::none_left(&traces, SURVIVOR_GRACE).await {
                         Ok(none_left) => break none_left,
                         Err(_) => held::pause(TRY_AGAIN).await,
                     }
                 };
-                match shortage.filter(|_| !none_left.ran()) {
+                let shortage = if none_left.ran() { None } else { shortage };
+                match shortage {
                     Some(shortage) => {
-                        // The next try makes it anew. What cannot be removed says the same then.
+                        // The next attempt makes it anew. If it cannot be removed, that attempt
+                        // reports it.
                         held::blocking(move || std::fs::remove_dir_all(&dir)).await.ok();
                         let shortage = self.refined(shortage);
                         short(session, &Effect::StartLaunch(launch), shortage)
@@ -565,7 +568,7 @@ impl Context {
         }
     }
 
-    /// Looks whether there is what a launch needs.
+    /// Checks the resources that a launch needs.
     fn launch_needs(&self) -> Option<Shortage> {
         let home = &self.world.home;
         let directories = [home.launches(), home.starts()];
@@ -574,7 +577,7 @@ impl Context {
             .or_else(|| directories.iter().find_map(|one| shortage::of_directory(one)))
     }
 
-    /// Starts a launch, or finds it started, and gives its process.
+    /// Starts a launch, or finds it started, and returns its processes.
     async fn launched(
         &self,
         session: &Session,
@@ -598,7 +601,7 @@ impl Context {
             Looked::Starting { holder, .. } => return Err(held::stuck(holder.is_some()).into()),
             Looked::Ended { held: None, exit, .. } => return Err(not_started(&exit).into()),
             Looked::HolderDied { held: None, .. } | Looked::OtherBoot { held: None, .. } => {
-                let why = "its holder died before it said that the agent runs";
+                let why = "its holder died before it reported that the agent runs";
                 return Err(why.to_owned().into());
             }
             Looked::Alive { held }
@@ -613,7 +616,7 @@ impl Context {
         Ok((identity(held.holder), identity(held.child)))
     }
 
-    /// Makes sure that a launch without a directory was not started by an earlier daemon: its agent may have
+    /// Makes sure that no earlier daemon started a launch without a directory: its agent may have
     /// removed the directory, and must not run twice.
     async fn nothing_runs(
         &self,
@@ -627,9 +630,10 @@ impl Context {
         }
         let traces = self.world.holders.traces(dir);
         let left = held::blocking(move || tree::left(&traces)).await;
-        match left.map_err(|why| why.to_string())?.is_empty() {
-            true => Ok(()),
-            false => Err("it was started before, and its launch directory was removed".to_owned()),
+        if left.map_err(|why| why.to_string())?.is_empty() {
+            Ok(())
+        } else {
+            Err("it was started before, and its launch directory was removed".to_owned())
         }
     }
 
@@ -645,10 +649,7 @@ impl Context {
         let tty = agent.driver.has_terminal().then_some(TERMINAL_SIZE);
         let mut spec = HoldSpec {
             env: self.world.environment.of_launch(session, launch, &place),
-            stdin: match agent.listens() || tty.is_some() {
-                true => StdinMode::Pipe,
-                false => StdinMode::Null,
-            },
+            stdin: if agent.listens() || tty.is_some() { StdinMode::Pipe } else { StdinMode::Null },
             output_limit: session.output_limit,
             on_limit: OnLimit::Block,
             grace_ms: session.spec.bounds.stop_grace_ms,
@@ -663,7 +664,7 @@ impl Context {
         .await
     }
 
-    /// Takes one step of a stop. What comes of it is told by whoever follows the launch.
+    /// Takes one step of a stop. The launch's follower reports the result.
     async fn stop(
         &self,
         session: &Session,
@@ -678,7 +679,7 @@ impl Context {
             return self.call_off(launch, &dir, cancel).await;
         }
         if owed {
-            // A start was under way: it is seen to its end, and then stopped like any other.
+            // A start was in progress: it is completed, and then stopped like any other.
             tokio::select! {
                 () = self.starting.wait_for(launch) => {}
                 () = held::cancelled(&mut cancel) => return None,
@@ -688,7 +689,7 @@ impl Context {
                 () = held::cancelled(&mut cancel) => return None,
             };
             if let Command::EffectShort { .. } = started {
-                // It waited for a resource, and is not tried again.
+                // It waited for a resource, and is not retried.
                 return self.call_off(launch, &dir, cancel).await;
             }
             self.teller.tell(session.id, started).await;
@@ -716,14 +717,15 @@ impl Context {
             }
             match held::request(&dir, op.clone()).await {
                 Ok(()) | Err(client::Error::Fault(_)) => return None,
-                // The holder is leaving, or dead: then whoever follows the launch ends the survivors.
+                // The holder is exiting, or dead: then the launch's follower ends the survivors.
                 Err(_) => held::pause(TRY_AGAIN).await,
             }
         }
         None
     }
 
-    /// Has the holder kill its tree for as long as it answers. One that does not is ended with its tree.
+    /// Asks the holder to kill its tree as long as it answers. One that does not answer is ended
+    /// with its tree.
     async fn kill(
         &self,
         session: &Session,
@@ -744,12 +746,12 @@ impl Context {
             Ok(Looked::Ended { gone: Some(_), .. } | Looked::HolderDied { .. })
         );
         if !has_left {
-            // What remains is found, and tried again, by whoever follows the launch.
+            // The launch's follower finds the remains and tries again.
             held::none_left(&traces, Duration::ZERO).await.ok();
         }
     }
 
-    /// Calls off a launch that is not known to run. Should it run all the same, it is ended.
+    /// Cancels a launch that is not known to run. If it runs nevertheless, it is ended.
     async fn call_off(
         &self,
         launch: LaunchId,
@@ -769,7 +771,7 @@ impl Context {
         None
     }
 
-    /// Hands a message to the agent's input. The journal tells when it has arrived.
+    /// Writes a message to the agent's input. The journal shows when it has arrived.
     async fn deliver(
         &self,
         session: &Session,
@@ -789,7 +791,7 @@ impl Context {
             (true, None) => return lost("the daemon that had the secret ended first".to_owned()),
         };
         let Some(bytes) = said(session, launch, message, reply) else {
-            return lost(format!("{} cannot be told this", session.spec.agent.name));
+            return lost(format!("{} cannot receive this", session.spec.agent.name));
         };
         let write_key = self.world.write_key(launch, key);
         let op = Op::Write { key: write_key, data: Data(bytes), secret };
@@ -801,7 +803,8 @@ impl Context {
                 self.world.secrets.forget(session.id, key);
                 None
             }
-            // Which turn an interrupt names depends on when it is said; one of them was said.
+            // The turn that an interrupt names depends on when it is written; one of them was
+            // written.
             Err(fault)
                 if fault.code == FaultCode::Conflict && message.kind == MessageKind::Interrupt =>
             {
@@ -816,7 +819,8 @@ impl Context {
         Typist::new(session, launch, self.panes.clone(), handle, teller)
     }
 
-    /// Types a message into the pane of an agent that somebody else started. Its own record tells when it was taken.
+    /// Types a message into the pane of an external agent. The transcript shows when it was
+    /// received.
     async fn type_it(
         &self,
         session: &Session,
@@ -827,21 +831,22 @@ impl Context {
         let message = session.messages.iter().find(|message| message.key == key);
         let (Some(message), Some(typist)) = (message, self.typist(session, launch)) else { return };
         let is_key = message.request.is_some() || message.kind == MessageKind::Interrupt;
-        let what = match is_key {
-            false => Some(Typing::Text(typed(session)(message))),
-            true => said(session, launch, message, message.reply.as_ref()).map(Typing::Keys),
+        let what = if is_key {
+            said(session, launch, message, message.reply.as_ref()).map(Typing::Keys)
+        } else {
+            Some(Typing::Text(typed(session)(message)))
         };
         match what {
             Some(what) => typist.deliver(message, what, cancel).await,
             None => {
-                let why = format!("{} cannot be told this in a pane", session.spec.agent.name);
+                let why = format!("{} cannot receive this in a pane", session.spec.agent.name);
                 typist.lose(key, why).await;
             }
         }
     }
 
-    /// Has the holder hide what it is about to be told, and says whether it heard of that. What it refuses it cannot
-    /// hide: it is older than that, or has too much to hide already.
+    /// Asks the holder to mask the secrets it is about to write, and returns whether it answered. A
+    /// refusal means that it cannot mask them: it is too old, or has too many masks already.
     async fn masked(&self, session: SessionId, dir: &Path) -> bool {
         let forms = self.world.secrets.hidden(session).into_iter().map(Data).collect();
         match held::request(dir, Op::Mask { forms }).await {
@@ -859,7 +864,7 @@ impl Context {
     }
 }
 
-/// Has a holder write to its command, for as long as that takes; nothing if it was called off first.
+/// Has a holder write to its command, however long that takes. `None` if it was cancelled first.
 async fn write(
     dir: &Path,
     op: Op,
@@ -877,7 +882,8 @@ async fn write(
     None
 }
 
-/// Takes the directory of a launch that has not started, so that no start under way can have it any more.
+/// Takes the directory of a launch that has not started, so that no start in progress can have it
+/// any more.
 fn forbid_the_start(dir: &Path) -> bool {
     std::fs::create_dir(dir).is_ok()
 }

@@ -2,7 +2,7 @@
 //!
 //! Compiled in only with the feature `failpoints`; a release has none.
 
-/// Counts a passage through a place, and ends the process at the one that was asked for.
+/// Counts a pass through a place, and aborts the process at the configured one.
 #[cfg(feature = "failpoints")]
 pub fn pass(place: &str) {
     use std::sync::{
@@ -27,7 +27,7 @@ pub fn pass(place: &str) {
 #[cfg(not(feature = "failpoints"))]
 pub fn pass(_place: &str) {}
 
-/// Unwinds the first so many passages through a place that were asked for, as a panic does, and says nothing of it.
+/// Unwinds the first N configured passes through a place like a panic, but silently.
 #[cfg(feature = "failpoints")]
 pub fn unwind(place: &str) {
     use std::sync::{

@@ -1,4 +1,4 @@
-//! Follows a launch: folds each line of its journal once, and tells how its process ended.
+//! Follows a launch: folds each line of its journal once, and reports how its process ended.
 
 use std::{
     collections::BTreeSet,
@@ -36,71 +36,72 @@ use super::{
 };
 use crate::coalesce::{Coalesce, Placed};
 
-/// How long to wait before a launch that could not be looked at is looked at again.
+/// The wait before a launch that could not be read is read again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long to wait before a holder that is leaving, as it seems, is spoken with again.
+/// The wait before a holder that seems to be exiting is contacted again.
 const LINK_AGAIN: Duration = Duration::from_millis(20);
 
-/// After so many tries in vain it is not leaving, but cannot be spoken with.
+/// After this many failed attempts the holder is not exiting, but unreachable.
 const FAILED_LINKS: u32 = 50;
 
-/// How long a holder may take, beyond its windows, to tell of an end before it is asked whether it lives.
+/// How long a holder may take, beyond its windows, to report an end before it is probed.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// How long a holder that told of the end of its tree may take to leave.
+/// How long a holder that reported the end of its tree may take to exit.
 const HOLDER_LEAVES: Duration = Duration::from_secs(5);
 
-/// So many looks may fail one after the other before a launch without a holder is taken for broken.
+/// This many consecutive reads may fail before a launch without a holder counts as broken.
 const FAILED_LOOKS: u32 = 10;
 
-/// Follows one launch until its whole tree is gone.
+/// Follows one launch until its whole process tree is gone.
 pub(crate) struct Follower {
     launch: LaunchId,
     link: Link,
-    /// What the record knows of its processes, whatever the directory says.
+    /// The recorded identities of its processes, independent of the directory.
     traces: Traces,
-    /// Why its directory is not believed any more, whatever it says later.
+    /// Why its directory is no longer believed, whatever it shows later.
     broken: Option<String>,
     failed_looks: u32,
     failed_links: u32,
-    /// Where the agent works, and its relative paths begin.
+    /// Where the agent works and its relative paths begin.
     place: AgentPlace,
     protocol: Box<dyn Protocol>,
-    /// What its terminal lets guess, if it has one.
+    /// The screen signals of its terminal, if it has one.
     terminal: Option<Hints>,
-    /// Whether what it prints shows that it moves: a spinner of an agent that says so otherwise does not.
+    /// Whether its output shows that it works. A spinner of an agent that reports its work
+    /// elsewhere does not.
     moves: bool,
-    /// Whether its standard error is a log beside its protocol, which tells of no work.
+    /// Whether its standard error is a log beside its protocol, which shows no work.
     logs: bool,
     /// Whether the end of its output is the end of its stream.
     closes: bool,
     lines: Lines,
     resume: journal::Cursor,
-    /// What lies before this was told before.
+    /// Signals before this position were reported before.
     told: Cursor,
-    /// What the protocol owes and was handed to the holder on the present link.
+    /// Writes of the protocol that were sent to the holder on the present link.
     handed: BTreeSet<String>,
     reader: Option<Reader>,
     told_exit: bool,
-    /// Its leader has ended, as its holder says.
+    /// Whether its holder reported that its leader has ended.
     exited: bool,
-    /// That was told.
+    /// Whether that was recorded.
     told_end: bool,
     /// How long its holder may then take to end the rest.
     ending: Duration,
     told_unknown: bool,
-    /// It looks dead, and is not believed to be: that its journal can be read says nothing else.
+    /// Whether its death was rejected as implausible. Then a readable journal proves nothing.
     doubted: bool,
     caught_up: bool,
     no_room: bool,
     folded: Coalesce,
     dropped: drop_box::Watch,
-    /// When the frame at hand was printed.
+    /// When the current frame was printed.
     printed_ms: u64,
 }
 
-/// What a follower reads from, and whom it tells.
+/// The sources that a follower reads and the channels it reports to.
 pub(crate) struct Link {
     pub(crate) dir: PathBuf,
     pub(crate) world: World,
@@ -109,7 +110,7 @@ pub(crate) struct Link {
     pub(crate) clock: Clock,
 }
 
-/// Says whether the holder wrote a message to the agent, as its journal shows.
+/// Whether the journal shows that the holder wrote a message to the agent.
 pub(crate) async fn was_written(dir: &Path, key: &str) -> bool {
     let (journal, key) = (dir.join(journal::JOURNAL_FILE), key.to_owned());
     held::blocking(move || {
@@ -122,7 +123,7 @@ pub(crate) async fn was_written(dir: &Path, key: &str) -> bool {
     .await
 }
 
-/// Gives the zone in which the agent tells times of day: its own, or the machine's.
+/// Returns the time zone of the agent: its own, or the machine's.
 fn zone(session: &Session) -> Option<TimeZone> {
     match session.spec.agent.env.get("TZ") {
         Some(name) => TimeZone::get(name).ok(),
@@ -139,12 +140,12 @@ fn cwd(session: &Session) -> PathBuf {
     }
 }
 
-/// What came of listening to a holder.
+/// The result of listening to a holder.
 enum Heard {
     Notice(Notice),
-    /// The holder has left, or is dead.
+    /// The holder has exited, or is dead.
     Farewell,
-    /// It lives, and says nothing though it should.
+    /// It lives but does not answer in time.
     Nothing,
 }
 
@@ -158,19 +159,18 @@ impl Follower {
     pub(crate) fn new(session: &Session, launch: LaunchId, link: Link) -> Option<Follower> {
         let recorded = session.launch(launch)?;
         let from = recorded.cursor;
-        // Said before a restart, it is taken back by the first look that succeeds.
+        // Reported before a restart, it is withdrawn by the first read that succeeds.
         let told_unknown = recorded.process() == Process::Unknown;
         let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
         let opening = Opening { zone: zone(session), ..Opening::of(session) };
         let protocol = provost_drivers::protocol(driver, opening);
-        let size = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
-        let terminal = driver.has_terminal().then(|| Hints::new(session, size));
-        let resume = match protocol.remembers() || terminal.is_some() {
-            true => journal::Cursor::default(),
-            false => {
-                let skip = u32::try_from(from.skip).unwrap_or(0);
-                journal::Cursor { offset: from.offset, skip }
-            }
+        let (rows, columns) = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
+        let terminal = driver.has_terminal().then(|| Hints::new(session, rows, columns));
+        let resume = if protocol.remembers() || terminal.is_some() {
+            journal::Cursor::default()
+        } else {
+            let skip = u32::try_from(from.skip).unwrap_or(0);
+            journal::Cursor { offset: from.offset, skip }
         };
         Some(Follower {
             launch,
@@ -233,12 +233,12 @@ impl Follower {
             Err(why) => return self.end_broken(&why).await,
         };
         match found {
-            // It ran: the directory of a launch that was recorded is neither made nor filled again.
+            // It ran: the directory of a recorded launch is never made or filled again.
             Looked::Absent | Looked::Starting { .. } => {
                 self.end_broken("its launch directory was removed or emptied").await
             }
             Looked::Ended { .. } if self.child_lives() => {
-                self.end_broken("its launch directory told of an end that was none").await
+                self.end_broken("its launch directory recorded an end while its process runs").await
             }
             Looked::Ended { held, exit, gone: None } if held::has_left(held.as_ref()) => {
                 let ended = held::end_survivors(&self.traces).await?;
@@ -253,10 +253,13 @@ impl Follower {
                 self.catch_up().await;
                 self.listen().await
             }
-            Looked::Ended { exit, gone: Some(gone), .. } => match self.holder_left().await {
-                true => self.finish(&exit, gone.leftovers, gone.verified).await,
-                false => self.end_broken("its holder stayed after the end that was told").await,
-            },
+            Looked::Ended { exit, gone: Some(gone), .. } => {
+                if self.holder_left().await {
+                    self.finish(&exit, gone.leftovers, gone.verified).await
+                } else {
+                    self.end_broken("its holder stayed after the end it reported").await
+                }
+            }
             Looked::HolderDied { .. } => {
                 self.drain().await?;
                 let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
@@ -265,14 +268,14 @@ impl Follower {
             Looked::OtherBoot { .. } => {
                 self.drain().await?;
                 let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
-                // What the kernel says of the whole machine is no probe of this one.
-                self.ended_unseen("the machine was started anew", &none_left).await
+                // A fact about the whole machine needs no check against other probes.
+                self.ended_unseen("the machine was restarted", &none_left).await
             }
         }
     }
 
-    /// Looks at the directory. What cannot be looked at is looked at again, unless its holder is known to be
-    /// dead and it has been so for long: then nobody will mend it.
+    /// Reads the directory. A failed read is repeated, unless the holder is known to be dead and
+    /// reads have failed for long: then nothing will repair it.
     async fn look(&mut self) -> Result<Result<Looked, String>, held::Error> {
         match held::looked(&self.link.dir).await {
             Ok(found) => {
@@ -284,15 +287,17 @@ impl Follower {
                 self.failed_looks += 1;
                 let dead = |holder: &holder::Identity| matches!(holder.is_alive(), Ok(false));
                 let dead = self.traces.holder.as_ref().is_some_and(dead);
-                match dead && self.failed_looks >= FAILED_LOOKS {
-                    true => Ok(Err(chain(&why))),
-                    false => Err(why),
+                if dead && self.failed_looks >= FAILED_LOOKS {
+                    Ok(Err(chain(&why)))
+                } else {
+                    Err(why)
                 }
             }
         }
     }
 
-    /// Ends a launch that its directory no longer tells the truth about. Its journal is read as far as it can be.
+    /// Ends a launch whose directory can no longer be trusted. Its journal is read as far as
+    /// possible.
     async fn end_broken(&mut self, why: &str) -> Result<Next, held::Error> {
         self.broken = Some(why.to_owned());
         if self.told_end {
@@ -301,7 +306,7 @@ impl Follower {
         self.end_unseen(why).await
     }
 
-    /// Ends a launch of which nobody will say how it ended.
+    /// Ends a launch whose exit status cannot be learned.
     async fn end_unseen(&mut self, why: &str) -> Result<Next, held::Error> {
         let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
         if self.reader.is_some() {
@@ -310,36 +315,38 @@ impl Follower {
         self.unobserved(why, &none_left).await
     }
 
-    /// Ends what is left of a launch whose leader has ended and whose holder does not end the rest.
+    /// Ends the remains of a launch whose leader has ended and whose holder does not end the rest.
     async fn end_the_rest(&mut self) -> Result<Next, held::Error> {
         let ended = held::end_survivors(&self.traces).await?;
         let (leftovers, verified) =
             (u32::try_from(ended.found).unwrap_or(u32::MAX), ended.verified());
-        let found = held::looked(&self.link.dir).await.ok().filter(|_| self.has_journal());
+        let found = held::looked(&self.link.dir).await.ok();
+        let found = if self.has_journal() { found } else { None };
         if let Some(Looked::Ended { exit, .. }) = found {
             return self.finish(&exit, leftovers, verified).await;
         }
         if !self.told_end {
-            return self.end_unseen("its holder did not say how it ended").await;
+            return self.end_unseen("its holder did not report how it ended").await;
         }
         self.close().await;
         self.tell(Command::TreeGone { launch: self.launch, leftovers, verified }).await;
         Ok(Next::Done)
     }
 
-    /// Says whether the journal is there. One that cannot be looked at is.
+    /// Whether the journal exists. One that cannot be read exists.
     fn has_journal(&self) -> bool {
         let found = std::fs::symlink_metadata(self.link.dir.join(journal::JOURNAL_FILE));
         !matches!(found, Err(why) if why.kind() == std::io::ErrorKind::NotFound)
     }
 
-    /// Says whether the launch's own process may be there, whatever its directory says.
+    /// Whether the launch's own process may be alive, whatever its directory shows.
     fn child_lives(&self) -> bool {
         self.traces.child.as_ref().is_some_and(|child| !matches!(child.is_alive(), Ok(false)))
     }
 
-    /// Waits until the launch's holder has left, as it does at once after it told of the end. One that stays
-    /// did not tell it: a holder that is kept stopped may be spoken for by a forged record.
+    /// Waits until the launch's holder has exited, as it does at once after it reported the end.
+    /// One that stays did not report it: a forged record may stand in for a holder that is kept
+    /// stopped.
     async fn holder_left(&self) -> bool {
         let Some(holder) = &self.traces.holder else { return true };
         let left = async {
@@ -352,7 +359,7 @@ impl Follower {
         tokio::time::timeout(HOLDER_LEAVES, left).await.is_ok()
     }
 
-    /// Tells the rest of a launch whose tree is gone.
+    /// Reports the rest of a launch whose tree is gone.
     async fn finish(
         &mut self,
         exit: &ExitRecord,
@@ -366,14 +373,14 @@ impl Follower {
         Ok(Next::Done)
     }
 
-    /// Says once that all was told that had happened before.
+    /// Reports once that everything that happened before was reported.
     async fn catch_up(&mut self) {
         if !std::mem::replace(&mut self.caught_up, true) {
             self.link.teller.caught_up(self.launch).await;
         }
     }
 
-    /// Listens to a living holder until it leaves.
+    /// Listens to a living holder until it exits.
     async fn listen(&mut self) -> Result<Next, held::Error> {
         let Ok(mut link) = held::Link::follow(&self.link.dir).await else {
             self.failed_links = self.failed_links.saturating_add(1);
@@ -391,7 +398,7 @@ impl Follower {
                 Heard::Notice(notice) => notice,
                 Heard::Farewell => {
                     if !heard {
-                        // It is leaving, or refuses us. It is asked again, but not without end at once.
+                        // It is exiting, or refuses us. It is asked again after a pause.
                         held::pause(LINK_AGAIN).await;
                     }
                     break;
@@ -433,8 +440,9 @@ impl Follower {
         Ok(Next::Again)
     }
 
-    /// Waits for the next notice, once the leader has ended not longer than its holder needs to end the rest.
-    /// One that takes longer and answers has its reasons, such as a full disk.
+    /// Waits for the next notice. Once the leader has ended, it waits only as long as the holder
+    /// needs to end the rest. A holder that takes longer but answers has its reasons, such as a
+    /// full disk.
     async fn hear_in_time(&mut self, link: &mut held::Link) -> Heard {
         let heard = |notice: Option<Notice>| notice.map_or(Heard::Farewell, Heard::Notice);
         if !self.exited {
@@ -454,30 +462,31 @@ impl Follower {
         }
     }
 
-    /// Has the holder hide what another launch of the session was told: a conversation that is gone on with may be told
-    /// from its beginning.
+    /// Has the holder mask the secrets that another launch of the session received: a resumed
+    /// conversation may be printed from its beginning.
     async fn hide_secrets(&self, link: &mut held::Link) {
         let forms = self.link.world.secrets.hidden(self.launch.session);
         if !forms.is_empty() {
-            // A link that breaks is noticed by the next notice; an older holder refuses, and nothing else is to be done.
+            // A broken link is detected at the next notice. An older holder refuses, and nothing
+            // else can be done.
             link.send(Op::Mask { forms: forms.into_iter().map(Data).collect() }).await.ok();
         }
     }
 
-    /// Hands to the holder what the protocol owes by itself. The holder writes each key once, and what
-    /// arrived is seen in the journal; what did not is handed over again on the next link.
+    /// Sends the pending writes of the protocol to the holder. The holder writes each key once, and
+    /// the journal shows what arrived. The rest is sent again on the next link.
     async fn hand_over(&mut self, link: &mut held::Link) {
         for write in self.protocol.owed() {
             if self.handed.insert(write.key.clone()) {
                 let key = self.link.world.write_key(self.launch, &write.key);
                 let op = Op::Write { key, data: Data(write.line), secret: false };
-                // A link that breaks is noticed by the next notice.
+                // A broken link is detected at the next notice.
                 link.send(op).await.ok();
             }
         }
     }
 
-    /// Waits for the next notice, and tells meanwhile what was held back and has become due.
+    /// Waits for the next notice, and meanwhile reports held signals that become due.
     async fn hear(&mut self, link: &mut held::Link) -> Option<Notice> {
         loop {
             self.look_at_the_screen().await;
@@ -508,13 +517,13 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes reports that were written down while no daemon answered.
+    /// Takes reports that were written while no daemon answered.
     async fn empty_the_drop_box(&self) {
         drop_box::empty(&self.link.world, &self.link.handle, Some(self.launch)).await;
     }
 
-    /// Takes reports that an agent wrote down in its sandbox. What it wrote before it said something counts
-    /// before that: a claim made in a turn is known when the turn ends.
+    /// Takes reports that an agent wrote in its sandbox. A report that precedes a line of output
+    /// counts before it: a claim made in a turn is known when the turn ends.
     async fn look_into_the_drop_box(&mut self) {
         let directory = self.link.world.home.agent_drop_box(self.launch.session);
         if self.dropped.changed(&directory, self.link.clock.now().wall_ms) {
@@ -522,7 +531,7 @@ impl Follower {
         }
     }
 
-    /// Folds all whole frames that the journal has by now.
+    /// Folds all complete frames of the journal.
     async fn drain(&mut self) -> Result<(), held::Error> {
         loop {
             let Some(reader) = self.open_journal().await? else { return Ok(()) };
@@ -539,7 +548,7 @@ impl Follower {
         }
     }
 
-    /// Takes back that the launch could not be looked at: it was, and its journal was read.
+    /// Withdraws the report that the launch could not be observed: its journal was read.
     async fn see(&mut self) {
         if !self.doubted && std::mem::take(&mut self.told_unknown) {
             self.tell(Command::ProcessSeen { launch: self.launch }).await;
@@ -558,7 +567,8 @@ impl Follower {
         Ok(self.reader.as_mut())
     }
 
-    /// The journal ends before what was folded: power was lost. What is gone is not folded again.
+    /// Handles a journal that ends before the folded position, because power was lost. The lost
+    /// part is not folded again.
     async fn lose(&mut self, end: u64) {
         self.resume = journal::Cursor { offset: end, skip: 0 };
         self.lines = Lines::resume(Channel::Stdout, self.resume);
@@ -574,8 +584,8 @@ impl Follower {
             Channel::Stderr if self.logs => {}
             Channel::Stderr => self.link.teller.heard(self.launch, self.printed_ms),
             Channel::Stdin => {
-                // What the protocol wrote by itself is told to nobody, so that nothing that is held back is
-                // recorded on its account: a turn's end would wait for that.
+                // The protocol's own writes are not reported, so that no held signal is recorded
+                // because of them: the end of a turn would wait for that.
                 if let Some((Envelope { key, typed: false, .. }, _)) =
                     Envelope::split(&frame.payload)
                 {
@@ -596,7 +606,7 @@ impl Follower {
                             hints.resize(rows, columns);
                         }
                     }
-                    // Limits and stops are told by notices; a note of a later version means nothing here.
+                    // Limits and stops arrive as notices; notes of later versions are ignored.
                     Ok(
                         Note::OutputLimit { .. }
                         | Note::LimitRaised { .. }
@@ -610,7 +620,7 @@ impl Follower {
         }
     }
 
-    /// Takes what was printed. Whoever only says that it tries again does not move.
+    /// Takes printed output. An agent that only reports retries shows no progress.
     async fn printed(&mut self, frame: &Frame) {
         let delivered = self.lines.feed(frame);
         let mut moves = delivered.is_empty();
@@ -622,7 +632,7 @@ impl Follower {
         }
     }
 
-    /// Takes what a terminal shows.
+    /// Takes terminal output.
     async fn shown(&mut self, bytes: &[u8]) {
         if self.moves {
             self.link.teller.heard(self.launch, self.printed_ms);
@@ -635,7 +645,7 @@ impl Follower {
         }
     }
 
-    /// Looks at the terminal's screen, if it is time for that.
+    /// Reads the terminal's screen, if it is due.
     async fn look_at_the_screen(&mut self) {
         let (launch, now) = (self.launch, self.link.clock.now().mono_ms);
         let guess = self.terminal.as_mut().and_then(|hints| hints.look(now));
@@ -644,7 +654,8 @@ impl Follower {
         }
     }
 
-    /// Tells what somebody who leaves has left at the prompt, before it is told that nobody is there.
+    /// Reports the draft that a leaving user left at the prompt, before it is reported that no user
+    /// is attached.
     async fn see_what_was_left(&mut self) {
         let launch = self.launch;
         let guess = self.terminal.as_mut().and_then(Hints::draft);
@@ -653,7 +664,8 @@ impl Follower {
         }
     }
 
-    /// An agent that runs and cannot be connected to will not work, which is more than a stream without a word.
+    /// Reports an agent that runs but cannot be connected to. It will not work, which is worse than
+    /// a silent stream.
     async fn note_failed(&mut self, frame: &Frame) {
         let note = serde_json::from_slice::<RelayNote>(&frame.payload);
         if let Ok(RelayNote::RelayFailed { why }) = note {
@@ -662,15 +674,15 @@ impl Follower {
         }
     }
 
-    /// An agent that closes the stream of its protocol has left it. A plain command may send its output
-    /// elsewhere and work on: there the process is the only witness.
+    /// Reports that an agent closed the stream of its protocol. A plain command may redirect its
+    /// output and work on: there only the process counts.
     async fn note_closed(&mut self, after: u64) {
         if self.closes {
             self.observe(Signal::Closed, journal::Cursor { offset: after, skip: 0 }).await;
         }
     }
 
-    /// Reads a line, and says whether it shows that the agent gets on.
+    /// Reads a line, and returns whether it shows progress of the agent.
     async fn read(&mut self, line: Line, after: journal::Cursor) -> bool {
         self.protocol.set_clock(self.link.clock.wall_of(self.printed_ms));
         let signal = match line {
@@ -684,7 +696,7 @@ impl Follower {
         moves
     }
 
-    /// The stream is at its end: a last line without an end is read, then the stream is closed.
+    /// Closes the stream: a last line without a newline is read first.
     async fn close(&mut self) {
         if let Some(last) = self.lines.finish() {
             self.read(last.line, last.after).await;
@@ -720,7 +732,8 @@ impl Follower {
         self.tell(command).await;
     }
 
-    /// Tells an end that nobody saw, unless too many look so at once. Who was found and ended did not just look so.
+    /// Reports an unobserved end, unless too many launches look dead at once. A process that was
+    /// found and ended is certain.
     async fn unobserved(&mut self, why: &str, none_left: &NoneLeft) -> Result<Next, held::Error> {
         if !none_left.ran() {
             let believed = self.link.world.census.believe(self.launch).await;
@@ -730,7 +743,7 @@ impl Follower {
         self.ended_unseen(why, none_left).await
     }
 
-    /// Tells an end that nobody saw. It takes the proof that it is one.
+    /// Reports an unobserved end. The parameter proves that no process is left.
     async fn ended_unseen(&mut self, why: &str, _: &NoneLeft) -> Result<Next, held::Error> {
         let launch = self.launch;
         self.tell(Command::ProcessUnobserved { launch, why: why.to_owned() }).await;
@@ -753,7 +766,7 @@ impl Follower {
         self.tell_observed(before, Some(command)).await;
     }
 
-    /// Tells together what was observed and what follows it.
+    /// Reports signals together with the command that follows them.
     async fn tell_observed(&self, observed: Vec<Placed>, then: Option<Command>) {
         let launch = self.launch;
         let observed = observed.into_iter();
@@ -767,7 +780,7 @@ impl Follower {
     }
 }
 
-/// Gives what the record knows of a launch's processes.
+/// Returns the recorded identities of a launch's processes.
 pub(crate) fn traces(launch: &Launch, dir: &Path) -> Traces {
     let child = match &launch.phase {
         LaunchPhase::Running { child, .. } => child.as_ref(),

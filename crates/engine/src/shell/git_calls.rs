@@ -1,8 +1,9 @@
-//! Git calls that write files, each under a holder of its own, keyed by the effect that makes it.
+//! Git calls that write files, each under its own holder, keyed by the effect that makes it.
 //!
-//! A daemon that ends leaves such a call to its holder. The next daemon waits for all of them before it uses git for
-//! anything that changes a checkout or depends on one, so that no two calls of Provost work beside each other. After that
-//! the repository itself tells what they did: every effect looks there first.
+//! A daemon that exits leaves such a call to its holder. The next daemon waits for all of them
+//! before it uses git for anything that changes or reads a checkout, so that no two calls run at
+//! the same time. After that the repository itself shows the result: every effect looks there
+//! first.
 
 use std::{
     collections::BTreeSet,
@@ -34,22 +35,23 @@ use super::{
     held::{self, Finished, chain},
 };
 
-/// The subcommand by which this program becomes a git that may execute nothing else. It is called by holders only.
+/// The subcommand by which this program becomes a git that may execute nothing else. Only holders
+/// call it.
 pub const RUN_GIT: &str = "run-git";
 
-/// Ends the key of a git call.
+/// The suffix of the key of a git call.
 const KEY_END: &str = ".git";
 
-/// How much a call may print: a line for each file that is in its way.
+/// How many bytes a call may print: a line for each conflicting file.
 const OUTPUT_LIMIT: u64 = 64 << 20;
 
-/// How much of the end of that is kept.
+/// How many bytes of the end of that are kept.
 const KEPT: usize = 64 << 10;
 
-/// How long to wait before a call of an earlier daemon that could not be looked at is tried again.
+/// The wait before a call of an earlier daemon that could not be observed is tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Gives effects a git whose long calls outlive the daemon.
+/// Provides effects with a git whose long calls outlive the daemon.
 #[derive(Clone)]
 pub(crate) struct GitCalls {
     git: Git,
@@ -105,7 +107,7 @@ impl GitCalls {
         self.git.clone().with_long_calls(Arc::new(calls))
     }
 
-    /// Returns git for an effect that depends on what is in a checkout, once no call of an earlier daemon runs.
+    /// Returns git for an effect that reads a checkout, once no call of an earlier daemon runs.
     pub(crate) async fn settled(&self) -> Git {
         self.settled.get_or_init(|| self.outwait_earlier()).await;
         self.git.clone()
@@ -113,7 +115,7 @@ impl GitCalls {
 
     async fn outwait_earlier(&self) {
         let limit = long::TIME_LIMIT.as_millis() as u64;
-        // A call that can neither be looked at nor ended may be writing: nothing is done beside it.
+        // A call that can neither be observed nor ended may be writing: nothing is done beside it.
         while self.effects.outwait_all(KEY_END, limit).await.is_err() {
             held::pause(LOOK_AGAIN).await;
         }
@@ -122,8 +124,8 @@ impl GitCalls {
     }
 }
 
-/// The effects of which a call was cut off or ran out of room. Kept beside the records of the calls, which a try that
-/// meets a shortage may remove before it repairs anything.
+/// The effects of which a call was cut off or ran out of space. Kept besides the records of the
+/// calls, which an attempt that meets a shortage may remove before it repairs anything.
 #[derive(Clone, Default)]
 struct Torn {
     effects: Arc<Mutex<BTreeSet<String>>>,
@@ -151,7 +153,7 @@ struct HeldCalls {
     program: PathBuf,
     runtime: Runtime,
     torn: Torn,
-    /// Why it is not known whether an earlier call was cut off. Nothing is written before it is.
+    /// Why it is unknown whether an earlier call was cut off. Nothing is written until it is known.
     short: Option<String>,
 }
 
@@ -162,7 +164,7 @@ impl LongCalls for HeldCalls {
         }
         let (calls, (sender, ended)) = (self.clone(), oneshot::channel());
         self.runtime.spawn(async move { drop(sender.send(calls.hold(call).await)) });
-        // The runtime drops its tasks when the daemon leaves.
+        // The runtime drops its tasks when the daemon exits.
         ended.blocking_recv().unwrap_or(LongEnd::Abandoned)
     }
 
@@ -174,7 +176,7 @@ impl LongCalls for HeldCalls {
 impl HeldCalls {
     async fn hold(&self, call: LongCall) -> LongEnd {
         failpoint::pass("git.before");
-        // What is left of a call that was cut off was looked at by whoever makes this one.
+        // The caller has already examined the remains of a call that was cut off.
         if let Err(why) = self.effects.end_and_discard(&self.effect).await {
             return LongEnd::NotStarted(chain(&why));
         }
@@ -208,7 +210,8 @@ impl HeldCalls {
         }
     }
 
-    /// Takes the result of a call that ended, and removes its record: it is made anew whenever it is needed again.
+    /// Takes the result of a call that ended, and removes its record. The call is made again
+    /// whenever it is needed.
     async fn take(&self, exit: &ExitRecord, dir: PathBuf) -> LongEnd {
         let end = match (exit.ended_by, &exit.end) {
             (EndedBy::Itself, End::Exited { code }) => {
@@ -235,7 +238,7 @@ fn is_short(why: &str) -> bool {
     Shortage::from_text(why).is_some()
 }
 
-/// Returns the end of what a call wrote to standard error.
+/// Returns the end of a call's standard error.
 fn printed(dir: &Path) -> Vec<u8> {
     let Ok(Opened::At(reader)) = Reader::open(&dir.join(journal::JOURNAL_FILE), 0) else {
         return Vec::new();

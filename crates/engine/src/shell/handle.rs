@@ -1,4 +1,4 @@
-//! How others speak to the owner: asking, telling, and hearing what became durable.
+//! Channels to the owner: requests, observations, and events that became durable.
 
 use std::{
     collections::HashMap,
@@ -19,10 +19,10 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use super::{listing::Listing, tasks::TaskAsk};
 use crate::stream::Subject;
 
-/// JSON, or why there is none.
+/// JSON, or an error.
 pub(super) type Answer = Result<String, ApiError>;
 
-/// What may be asked of the engine.
+/// A request to the engine.
 #[derive(Debug)]
 pub enum Ask {
     Open {
@@ -30,7 +30,7 @@ pub enum Ask {
         spec: Box<Spec>,
         warnings: Vec<String>,
     },
-    /// Something that an operator asks of a session.
+    /// An operator's command to a session.
     Do {
         session: String,
         command: Command,
@@ -40,7 +40,7 @@ pub enum Ask {
         from: Reporter,
         testimony: Testimony,
     },
-    /// A call of a tool by which a member of a task acts on it, made beside the agent's stream.
+    /// A tool call of a team member, made outside the agent's stream.
     Call {
         launch: LaunchId,
         native: String,
@@ -50,7 +50,7 @@ pub enum Ask {
         id: RunId,
         spec: Box<RunSpec>,
     },
-    /// Something that an operator asks of a run.
+    /// An operator's command to a run.
     DoRun {
         run: String,
         command: run::Command,
@@ -58,14 +58,14 @@ pub enum Ask {
     RunRow {
         run: String,
     },
-    /// The plan of a run, with how far each task is.
+    /// The plan of a run, with the progress of each task.
     Graph {
         run: String,
     },
     Runs {
         limit: usize,
     },
-    /// Something about a task that stands alone.
+    /// A request about a team.
     Task(TaskAsk),
     Row {
         session: String,
@@ -74,17 +74,19 @@ pub enum Ask {
         session: String,
     },
     List(Listing),
-    /// Gives the launches that may be running, with their holders where known.
+    /// The launches that may be running, with their holders where known.
     Live,
     Archive {
         before_wall_ms: i64,
         apply: bool,
     },
-    /// How the daemon is, and which of these holders' directories no session or run on the board owns.
+    /// The status of the daemon, and the given holder directories that no session or run on the
+    /// board owns.
     Status {
         registered: Vec<String>,
     },
-    /// Rows that differ from what is written, because it cannot be written now, and what the machine is short of.
+    /// Rows that differ from the ledger because it cannot be written now, and the machine's
+    /// shortages.
     Overlay,
 }
 
@@ -95,22 +97,22 @@ pub(super) struct Asked {
     pub(super) reply: oneshot::Sender<Answer>,
 }
 
-/// Something that was observed or done.
+/// Observations about a session.
 #[derive(Debug)]
 pub struct Told {
     pub session: SessionId,
-    /// What is told together becomes durable together.
+    /// They become durable together.
     pub commands: Vec<Command>,
 }
 
-/// Something that was done for a run.
+/// The result of an effect of a run.
 #[derive(Debug)]
 pub struct RunTold {
     pub run: RunId,
     pub command: run::Command,
 }
 
-/// Something that was done for a task that stands alone.
+/// The result of an effect of a team.
 #[derive(Debug)]
 pub struct TaskTold {
     pub task: StandingId,
@@ -123,22 +125,22 @@ pub(super) enum Input {
     RunTold(RunTold),
     TaskTold(TaskTold),
     CaughtUp(LaunchId),
-    /// The task that carried out an effect panicked.
+    /// The tokio task that carried out an effect panicked.
     EffectLost(Subject, EffectKey),
     Stop(oneshot::Sender<()>),
 }
 
-/// Events that became durable, as they are shown.
+/// Events that became durable, as rows.
 pub type Published = Arc<Vec<EventRow>>;
 
-/// Speaks to the owner. Cheap to clone.
+/// Sends requests to the owner. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) events: broadcast::Sender<Published>,
 }
 
-/// Tells the owner what was observed. Cheap to clone.
+/// Sends observations to the owner. Cheap to clone.
 #[derive(Clone)]
 pub struct Teller {
     pub(super) inputs: mpsc::Sender<Input>,
@@ -146,7 +148,7 @@ pub struct Teller {
 }
 
 impl Handle {
-    /// Asks, and waits until the answer is durable.
+    /// Sends a request, and waits until the reply is durable.
     pub async fn ask(
         &self,
         ask: Ask,
@@ -162,7 +164,7 @@ impl Handle {
         answer.await.map_err(|_| stopped())?
     }
 
-    /// Asks and reads the answer.
+    /// Sends a request and parses the reply.
     pub async fn ask_json(&self, ask: Ask) -> Result<Value, ApiError> {
         let text = self.ask(ask, "operator", None).await?;
         serde_json::from_str(&text).map_err(|why| ApiError::new(Code::Internal, why.to_string()))
@@ -184,53 +186,53 @@ impl Handle {
 }
 
 impl Teller {
-    /// Tells the owner, and waits only until it is queued.
+    /// Sends an observation, and waits only until it is queued.
     pub(crate) async fn tell(&self, session: SessionId, command: Command) {
         self.tell_all(session, vec![command]).await;
     }
 
-    /// Tells the owner several things that become durable together or not at all.
+    /// Sends observations that become durable together or not at all.
     pub(crate) async fn tell_all(&self, session: SessionId, commands: Vec<Command>) {
-        // A stopped owner hears nothing more; the next one reads the same from the journal.
+        // A stopped owner takes nothing more; the next one reads the same from the journal.
         drop(self.inputs.send(Input::Told(Told { session, commands })).await);
     }
 
-    /// Tells the owner what came of an effect of a run.
+    /// Sends the result of an effect of a run.
     pub(crate) async fn tell_run(&self, run: RunId, command: run::Command) {
-        // A stopped owner hears nothing more; what was owed is owed again at the next start.
+        // A stopped owner takes nothing more; the effect is pending again at the next start.
         drop(self.inputs.send(Input::RunTold(RunTold { run, command })).await);
     }
 
-    /// Tells the owner what came of an effect of a task.
+    /// Sends the result of an effect of a team.
     pub(crate) async fn tell_task(&self, task: StandingId, command: task::Command) {
-        // A stopped owner hears nothing more; what was owed is owed again at the next start.
+        // A stopped owner takes nothing more; the effect is pending again at the next start.
         drop(self.inputs.send(Input::TaskTold(TaskTold { task, command })).await);
     }
 
-    /// Tells the owner that nothing carries out an effect any more.
+    /// Reports that nothing carries out an effect any more.
     pub(crate) async fn effect_lost(&self, subject: Subject, effect: EffectKey) {
-        // A stopped owner hears nothing more; what was owed is owed again at the next start.
+        // A stopped owner takes nothing more; the effect is pending again at the next start.
         drop(self.inputs.send(Input::EffectLost(subject, effect)).await);
     }
 
-    /// Forgets a launch of which nothing more will be heard.
+    /// Forgets a launch that has ended.
     pub(crate) fn forget(&self, launch: LaunchId) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
     }
 
-    /// Says that all was told that happened to a launch while no daemon ran.
+    /// Reports that all events of a launch from the time without a daemon were sent.
     pub(crate) async fn caught_up(&self, launch: LaunchId) {
-        // A stopped owner needs to know no more.
+        // A stopped owner does not need it.
         drop(self.inputs.send(Input::CaughtUp(launch)).await);
     }
 
-    /// Notes that something was heard of a launch. Asked for only when silence is due.
+    /// Records when a launch was last heard. Read only when a silence deadline is due.
     pub(crate) fn heard(&self, launch: LaunchId, mono_ms: u64) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(launch, mono_ms);
     }
 }
 
-/// Shows a recorded event.
+/// Builds the row of a recorded event.
 pub fn event_row(record: &Recorded) -> EventRow {
     EventRow {
         seq: record.seq,
@@ -245,8 +247,8 @@ pub fn event_row(record: &Recorded) -> EventRow {
     }
 }
 
-/// Gives what an event says. A proposal for what comes next is read by nobody before both are written, and then in the
-/// message to who chooses.
+/// Returns the data of an event. A blind proposal stays hidden until both are written, and then
+/// appears in the message to the chooser.
 fn shown(record: &Recorded) -> Value {
     let mut data = serde_json::from_str(&record.data).unwrap_or(Value::Null);
     if record.kind == "task.next_proposed" && data.is_object() {

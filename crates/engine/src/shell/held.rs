@@ -1,8 +1,9 @@
 //! Runs an outside command under a holder to its end, exactly once per directory.
 //!
-//! Absent → start; alive → wait; ended → take the record. Only the death of the holder or the machine
-//! leaves it uncertain whether the command did its work. A directory that is gone and a holder that does not
-//! answer are no end: such a command is ended, and [`NoneLeft`] is the proof that it was.
+//! Absent → start; alive → wait; ended → take the record. Only the death of the holder or the
+//! machine leaves it uncertain whether the command did its work. A missing directory and a holder
+//! that does not answer are not an end: such a command is ended, and [`NoneLeft`] is the proof that
+//! it was.
 
 use std::{
     ffi::OsString,
@@ -35,34 +36,34 @@ use tokio::{
 pub(crate) use super::blocking::blocking;
 use super::start_record::StartRecord;
 
-/// How many holders are started at the same time.
+/// The maximum number of holders that are started at the same time.
 const STARTS_AT_ONCE: usize = 8;
 
-/// How often a holder that is just starting is looked at again.
+/// The interval between reads of a holder that is starting.
 const STARTING_LOOK: Duration = Duration::from_millis(20);
 
-/// How often a launch that cannot be looked at for lack of a resource is looked at again.
+/// The interval between reads of a launch that cannot be read for lack of a resource.
 const SHORT_LOOK: Duration = Duration::from_millis(500);
 
-/// How long a holder may take to say that its command runs, before its launch counts as broken.
+/// How long a holder may take to report that its command runs, before its launch counts as broken.
 const STARTING_LIMIT_MS: u64 = 10_000;
 
-/// So many looks take as long as that, at the least.
+/// This many reads take at least that long.
 const STARTING_LOOKS: u64 = STARTING_LIMIT_MS / STARTING_LOOK.as_millis() as u64;
 
-/// After so many looks a holder that is starting is woken: its command may have stopped it.
+/// After this many reads a starting holder is woken: its command may have stopped it.
 const WAKING_LOOKS: u64 = STARTING_LOOKS / 10;
 
-/// How often it is looked whether a holder that recorded the end of its tree has left.
+/// How often a holder that recorded the end of its tree is probed until it has exited.
 const LEAVING_LOOKS: u64 = 250;
 
-/// How long survivors of a dead holder have between TERM and KILL.
+/// The grace period of a dead holder's survivors between TERM and KILL.
 pub(crate) const SURVIVOR_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a holder may take for an answer.
+/// How long a holder may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long a holder may take beyond the time that it needs to end its command, before it counts as stuck.
+/// How long a holder may take beyond the time to end its command, before it counts as stuck.
 const OVERDUE: Duration = Duration::from_secs(15);
 
 /// Starts holders and reaps them.
@@ -82,60 +83,61 @@ struct HolderChild {
     process: Child,
 }
 
-/// What happens to a command when the disk takes no more of its output.
+/// The fate of a command when the disk takes no more of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFullDisk {
-    /// It waits for room, and none of its output is lost.
+    /// It waits for space, and none of its output is lost.
     Wait,
     /// It is ended: it may be what fills the disk.
     End,
 }
 
-/// How long a command is waited for.
+/// How long to wait for a command.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
     limit: Option<Duration>,
     on_full_disk: OnFullDisk,
 }
 
-/// Why a command was ended that does not wait for room.
-const NO_ROOM: &str = "the disk took no more of its output: No space left on device";
+/// Why a command was ended that does not wait for space.
+const NO_ROOM: &str = "the disk is full: No space left on device";
 
-/// How a held command ended.
+/// The result of a command under a holder.
 #[derive(Debug)]
 pub(crate) enum Finished {
     Ended {
         exit: ExitRecord,
     },
-    /// It may have run; nobody saw how it ended.
+    /// It may have run; its exit status is unknown.
     Uncertain(String),
 }
 
-/// Why a command under a holder could not be brought to its end.
+/// Why a command under a holder could not be completed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("could not start it: {0}")]
     Start(String),
     #[error("could not record its start: {0}")]
     Record(String),
-    #[error("could not look at {}: {source}", path.display())]
+    #[error("could not read {}: {source}", path.display())]
     Look { path: PathBuf, source: launch_dir::Error },
-    #[error("could not speak with its holder: {0}")]
+    #[error("could not communicate with its holder: {0}")]
     Talk(String),
     #[error("{0} of its processes could not be ended")]
     Remain(usize),
-    #[error("{dead} of {live} launches look dead at once, which is not believed of any of them")]
+    #[error("{dead} of {live} launches look dead at once, which is implausible")]
     Doubted { dead: usize, live: usize },
 }
 
 impl Error {
-    /// Whether it is for lack of a resource that may come back.
+    /// Whether the cause is a lack of a resource that may come back.
     pub(crate) fn is_shortage(&self) -> bool {
         Shortage::from_text(&chain(self)).is_some()
     }
 }
 
-/// Whether a holder recorded that its command was started. An end without that is of a start that was taken back.
+/// Whether a holder recorded the start of its command. An end without that belongs to a start that
+/// was withdrawn.
 fn holds(found: &Looked) -> bool {
     match found {
         Looked::Alive { .. } => true,
@@ -146,32 +148,33 @@ fn holds(found: &Looked) -> bool {
     }
 }
 
-/// Proof that no process of a launch lives: the process table was searched. Without it nothing may be told
-/// that counts as an end.
+/// Proof that no process of a launch lives: the process table was searched. Without it nothing may
+/// be reported as an end.
 #[derive(Debug)]
 pub(crate) struct NoneLeft {
     ended: usize,
 }
 
 impl NoneLeft {
-    /// Says whether there was anything to end, besides a holder.
+    /// Whether there was anything to end, besides a holder.
     pub(crate) fn ran(&self) -> bool {
         self.ended > 0
     }
 }
 
-/// Ends all that is left of a launch. It is an error if some of it is still there.
+/// Ends the remains of a launch. It is an error if some of it is still there.
 pub(crate) async fn none_left(traces: &Traces, grace: Duration) -> Result<NoneLeft, Error> {
     let traces = traces.clone();
     let ended = blocking(move || tree::end_all(&traces, grace)).await.map_err(talk)?;
-    match ended.verified() {
-        true => Ok(NoneLeft { ended: ended.found }),
-        false => Err(Error::Remain(ended.remaining.len())),
+    if ended.verified() {
+        Ok(NoneLeft { ended: ended.found })
+    } else {
+        Err(Error::Remain(ended.remaining.len()))
     }
 }
 
 impl Holders {
-    /// `program` is the command line that becomes a holder when a directory is added to it.
+    /// `program` is the command line that becomes a holder when a directory is appended to it.
     pub fn new(program: Vec<OsString>) -> Holders {
         Holders {
             program: program.into(),
@@ -182,8 +185,9 @@ impl Holders {
         }
     }
 
-    /// Has the holders serve only the daemon of a home and its operator. Launches of earlier daemons that may have lost
-    /// their holders are known from the home's register; one that cannot be read is begun anew.
+    /// Makes the holders serve only the daemon of a home and its operator. Launches of earlier
+    /// daemons that may have lost their holders come from the home's register. One that cannot be
+    /// read is started anew.
     #[must_use]
     pub fn within(mut self, boundary: Boundary) -> Holders {
         let register = Register::read(&boundary.register).unwrap_or_default();
@@ -196,13 +200,14 @@ impl Holders {
         self.boundary.as_ref()
     }
 
-    /// The launches whose processes may live, by what is known now.
+    /// Returns the launches whose processes may live.
     pub fn register(&self) -> Register {
         self.reap();
         self.register.lock().expect("no holder of the lock panics").clone()
     }
 
-    /// Changes the register and its file. What is in memory counts for this daemon even if the file cannot be written.
+    /// Changes the register and its file. The copy in memory counts for this daemon even if the
+    /// file cannot be written.
     fn registered(&self, change: impl FnOnce(&mut Register)) -> io::Result<()> {
         let mut register = self.register.lock().expect("no holder of the lock panics");
         change(&mut register);
@@ -212,7 +217,8 @@ impl Holders {
         }
     }
 
-    /// Takes note that a holder told of the end of its whole tree. Only the holder itself is believed.
+    /// Records that a holder reported the end of its whole tree. Only the holder itself is
+    /// believed.
     pub(crate) fn ended(&self, link: &Link) {
         let Some(holder) = &link.server else { return };
         if !link.told_gone {
@@ -231,7 +237,8 @@ impl Holders {
         let key = mark(dir);
         spec.boundary.clone_from(&self.boundary);
         let known = self.register.lock().expect("no holder of the lock panics").has(&key);
-        // Before the holder starts: should this daemon be killed, the next one knows that there may be processes.
+        // Before the holder starts: if this daemon is killed, the next one knows that there may be
+        // processes.
         Launched::now(&key)
             .and_then(|launch| self.registered(|register| register.enter(launch)))
             .map_err(|why| Error::Start(format!("it cannot be registered: {why}")))?;
@@ -270,7 +277,8 @@ impl Holders {
                         self.registered(|register| register.lose(&key)).ok();
                     }
                     client::Error::Spawn(_) | client::Error::Refused(_) => drop(forget()),
-                    // It may have started something: it counts as starting for as long as this daemon lives.
+                    // It may have started something: it counts as starting as long as this daemon
+                    // lives.
                     client::Error::Already
                     | client::Error::Io(_)
                     | client::Error::Malformed(_)
@@ -282,24 +290,25 @@ impl Holders {
         }
     }
 
-    /// Gives what a launch is known by, of which nobody recorded more than that it was to be started.
+    /// Returns the traces of a launch of which only the intended start was recorded.
     pub(crate) fn traces(&self, dir: &Path) -> Traces {
         let line = self.program.iter().skip(1).cloned().chain([dir.as_os_str().to_owned()]);
         Traces { holder_line: line.collect(), ..Traces::of(&mark(dir)) }
     }
 
-    /// Starts a launch that is not there. A holder that died on its way left its directory, which tells
-    /// more than the error does.
+    /// Starts a launch that is absent. A holder that died while starting left its directory, which
+    /// is more precise than the error.
     pub(crate) async fn start_at(&self, dir: &Path, spec: HoldSpec) -> Result<(), Error> {
         match self.start(dir, spec).await {
             Err(why) if looked(dir).await? == Looked::Absent => Err(why),
-            // It started nothing, and its directory says nothing of the reason.
+            // It started nothing, and its directory does not contain the reason.
             Err(why) if why.is_shortage() && !holds(&looked(dir).await?) => Err(why),
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    /// Runs a command to its end, whatever was done of that before. Its start was recorded. `cancel` ends it.
+    /// Runs a command to its end, continuing any earlier start. Its start was recorded. `cancel`
+    /// ends it.
     pub(crate) async fn run(
         &self,
         dir: &Path,
@@ -353,7 +362,7 @@ impl Holders {
         }))
     }
 
-    /// Waits for the end of what was started, or says why that will not come.
+    /// Waits for the end of a started command. An error says why there will be none.
     async fn finish(
         &self,
         dir: &Path,
@@ -377,24 +386,24 @@ impl Holders {
                     self.wait(dir, on_full_disk, cancel, overdue.as_mut()).await?;
                 }
                 Looked::Ended { held, exit, .. } => {
-                    // A holder writes its last record and leaves; what is there while it stays may be another's.
-                    return match left(held.as_ref()).await {
-                        true => Ok(Finished::Ended { exit }),
-                        false => {
-                            Err("its holder stayed after the end that its record shows".to_owned())
-                        }
+                    // A holder writes its last record and exits; a record that appears before may
+                    // be forged.
+                    return if left(held.as_ref()).await {
+                        Ok(Finished::Ended { exit })
+                    } else {
+                        Err("its holder stayed after the end that its record shows".to_owned())
                     };
                 }
                 Looked::HolderDied { .. } => return Err("its holder was killed".to_owned()),
                 Looked::OtherBoot { .. } => {
-                    return Err("the machine was started anew".to_owned());
+                    return Err("the machine was restarted".to_owned());
                 }
             }
         }
     }
 
-    /// Waits until the holder has nothing more to say, or asks it to end the command. It is an error if the
-    /// holder does neither in time.
+    /// Waits until the holder is done, or asks it to end the command. It is an error if the holder
+    /// does neither in time.
     async fn wait(
         &self,
         dir: &Path,
@@ -404,7 +413,7 @@ impl Holders {
     ) -> Result<(), String> {
         let unanswered = || Err("its holder did not answer".to_owned());
         let Ok(mut link) = Link::follow(dir).await else {
-            // The holder is leaving, or is dead: the next look tells which.
+            // The holder is exiting, or is dead: the next read shows which.
             return tokio::select! {
                 () = pause(STARTING_LOOK) => Ok(()),
                 () = &mut overdue => unanswered(),
@@ -441,8 +450,8 @@ impl Holders {
         self.reap();
     }
 
-    /// Takes the exit status of holders that left, so that none stays a zombie. A holder that ends with success left
-    /// nothing of its launch; the kernel says so, not a file.
+    /// Takes the exit status of holders that exited, so that none stays a zombie. A holder that
+    /// exits with success left nothing of its launch. This comes from the kernel, not from a file.
     pub fn reap(&self) {
         let mut gone = Vec::new();
         let mut children = self.children.lock().expect("no holder of the lock panics");
@@ -462,14 +471,14 @@ impl Holders {
         }
     }
 
-    /// Whether this process is a holder that this daemon started and still waits for.
+    /// Whether this process is a holder that this daemon started and has not reaped.
     pub fn has_child(&self, pid: u32) -> bool {
         let children = self.children.lock().expect("no holder of the lock panics");
         children.iter().any(|child| child.process.id() == pid)
     }
 }
 
-/// A connection to a living holder that tells what happens.
+/// A connection to a living holder that delivers notices.
 #[derive(Debug)]
 pub(crate) struct Link {
     lines: tokio::io::Lines<BufReader<tokio::net::unix::OwnedReadHalf>>,
@@ -477,14 +486,14 @@ pub(crate) struct Link {
     next_id: u64,
     /// The process that listens at the other end.
     server: Option<Identity>,
-    /// Whether it told of the end of the whole tree.
+    /// Whether it reported the end of the whole tree.
     told_gone: bool,
 }
 
 impl Link {
     /// Connects and asks for notices.
     pub(crate) async fn follow(dir: &Path) -> io::Result<Link> {
-        // Through the directory, for its path may be longer than a socket's address.
+        // Through the directory, because its path may be longer than a socket's address.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(dir, flags, Mode::empty())?;
         let path = format!("/proc/self/fd/{}/{}", handle.as_raw_fd(), launch_dir::SOCKET_FILE);
@@ -505,12 +514,13 @@ impl Link {
         self.writer.write_all(&line).await
     }
 
-    /// Waits until the holder has nothing more to say.
+    /// Waits until the holder reports the end of its tree or disconnects.
     pub(super) async fn gone(&mut self) {
         while !matches!(self.notice().await, None | Some(Notice::Gone)) {}
     }
 
-    /// The same; false as soon as the disk takes no more, if that is to end the command.
+    /// Like [`Link::gone`]; returns false as soon as the disk is full, if that is to end the
+    /// command.
     async fn gone_or_full(&mut self, on_full_disk: OnFullDisk) -> bool {
         let full = Notice::Limit { limited: Limited::DiskFull };
         while let Some(notice) = self.notice().await {
@@ -524,10 +534,10 @@ impl Link {
         true
     }
 
-    /// Waits for the next notice; none when the holder is gone.
+    /// Waits for the next notice. `None` when the holder is gone.
     pub(crate) async fn notice(&mut self) -> Option<Notice> {
         loop {
-            // A broken connection and a closed one mean the same here: look at the directory.
+            // A broken connection and a closed one mean the same here: read the directory.
             let line = self.lines.next_line().await.ok().flatten()?;
             match Message::parse(line.as_bytes()) {
                 Ok(Message::Notice(notice)) => {
@@ -540,12 +550,12 @@ impl Link {
     }
 }
 
-/// Asks a living holder for one thing and waits for its answer.
+/// Sends a request to a living holder and waits for its answer.
 pub(crate) async fn request(dir: &Path, op: Op) -> Result<(), client::Error> {
     request_within(dir, op, ANSWER).await
 }
 
-/// Asks a holder that may be stuck.
+/// Sends a request to a holder that may be stuck.
 pub(crate) async fn request_within(
     dir: &Path,
     op: Op,
@@ -560,15 +570,15 @@ pub(crate) async fn request_within(
     .await
 }
 
-/// Looks at a launch directory without blocking the runtime.
+/// Reads a launch directory without blocking the runtime.
 pub(crate) async fn looked(dir: &Path) -> Result<Looked, Error> {
     let path = dir.to_owned();
     let found = blocking(move || look(&path)).await;
     found.map_err(|source| Error::Look { path: dir.to_owned(), source })
 }
 
-/// Looks at a launch that was started until its holder says what came of that, but not for ever: what is
-/// starting still, or could not be looked at all that time, will say nothing more by itself.
+/// Reads a started launch until its holder reports the result, but not for ever. A launch that is
+/// still starting after that, or could not be read all that time, will not report by itself.
 pub(crate) async fn begun(dir: &Path) -> Result<Looked, Error> {
     let mut looks = 0;
     loop {
@@ -582,7 +592,7 @@ pub(crate) async fn begun(dir: &Path) -> Result<Looked, Error> {
                 }
                 0
             }
-            // A shortage says nothing about the launch.
+            // A shortage shows nothing about the launch.
             Err(why) if Shortage::from_text(&chain(why)).is_some() => {
                 pause(SHORT_LOOK).await;
                 continue;
@@ -598,22 +608,23 @@ pub(crate) async fn begun(dir: &Path) -> Result<Looked, Error> {
     }
 }
 
-/// Says in words what is wrong with a holder that is starting for too long.
+/// Describes the fault of a holder that is starting for too long.
 pub(crate) fn stuck(taken: bool) -> String {
-    match taken {
-        true => "its holder stopped answering while it started",
-        false => "its holder never appeared",
-    }
-    .to_owned()
+    let why = if taken {
+        "its holder stopped answering while it started"
+    } else {
+        "its holder never appeared"
+    };
+    why.to_owned()
 }
 
-/// Waits until something is no longer wanted.
+/// Waits until an effect is cancelled.
 pub(crate) async fn cancelled(cancel: &mut tokio::sync::watch::Receiver<bool>) {
-    // Whoever can no longer say so does not want it either.
+    // A dropped sender counts as a cancellation.
     cancel.wait_for(|cancelled| *cancelled).await.ok();
 }
 
-/// Gives what a launch is known by that was recorded as running.
+/// Returns the traces of a launch that was recorded as running.
 pub(crate) fn traces(
     dir: &Path,
     holder: Option<&session::Identity>,
@@ -622,7 +633,7 @@ pub(crate) fn traces(
     Traces { holder: holder.map(theirs), child: child.map(theirs), ..Traces::of(&mark(dir)) }
 }
 
-/// Gives a process that was recorded as its holder knows it.
+/// Converts a recorded process identity to the holder's type.
 pub(crate) fn theirs(found: &session::Identity) -> provost_holder::Identity {
     provost_holder::Identity {
         pid: found.pid.unsigned_abs(),
@@ -631,20 +642,20 @@ pub(crate) fn theirs(found: &session::Identity) -> provost_holder::Identity {
     }
 }
 
-/// Ends what is left of a launch whose holder is dead, and says what became of that.
+/// Ends the remains of a launch whose holder is dead, and returns the result.
 pub(crate) async fn end_survivors(traces: &Traces) -> Result<tree::Ended, Error> {
     let traces = traces.clone();
     blocking(move || tree::end_all(&traces, SURVIVOR_GRACE)).await.map_err(talk)
 }
 
-/// Says whether the holder died after it recorded the end, so that nobody is left to end the rest of the tree.
-/// A holder that cannot be looked at is asked again.
+/// Whether the holder died after it recorded the end, so that nothing ends the rest of the tree. A
+/// holder that cannot be probed counts as alive.
 pub(crate) fn has_left(held: Option<&Held>) -> bool {
     held.is_some_and(|held| matches!(held.holder.is_alive(), Ok(false)))
 }
 
-/// Refuses the record of a command that Provost did not start: a holder never leaves the end of a command without the
-/// record of its start.
+/// Rejects the record of a command that Provost did not start: a holder never leaves the end of a
+/// command without the record of its start.
 fn vet(found: &Looked, start: &StartRecord) -> Result<(), String> {
     let held = match found {
         Looked::Ended { held: None, exit, .. } => {
@@ -667,7 +678,7 @@ fn vet(found: &Looked, start: &StartRecord) -> Result<(), String> {
     Err("its record is of another command, so it does not count".to_owned())
 }
 
-/// Waits until a holder that recorded the end of its tree has left; whether it has.
+/// Waits until a holder that recorded the end of its tree has exited. Returns whether it has.
 async fn left(held: Option<&Held>) -> bool {
     let Some(Held { holder, .. }) = held else { return true };
     for _ in 0..LEAVING_LOOKS {
@@ -680,7 +691,7 @@ async fn left(held: Option<&Held>) -> bool {
     false
 }
 
-/// A launch's mark is its key, which names its directory.
+/// Returns a launch's mark: its key, which names its directory.
 pub(crate) fn mark(dir: &Path) -> String {
     dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
@@ -690,7 +701,7 @@ pub(crate) async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Tells an error with all that caused it.
+/// Formats an error with all its causes.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! Where things lie in Provost's home.
+//! The layout of Provost's home directory.
 
 use std::{
     fmt::Display,
@@ -46,12 +46,12 @@ impl Home {
         self.launches().join(launch.to_string())
     }
 
-    /// Where checks, hooks and setups have their holders' directories.
+    /// The directories of the holders of checks, hooks and setups.
     pub fn checks(&self) -> PathBuf {
         self.root.join(CHECKS)
     }
 
-    /// Where start records lie: which effects Provost itself started.
+    /// The start records: which effects Provost itself started.
     pub fn starts(&self) -> PathBuf {
         self.root.join("starts")
     }
@@ -61,23 +61,23 @@ impl Home {
         self.starts().join(format!("{name}.json"))
     }
 
-    /// Where the directories lie of what the ledger lost.
+    /// The directories of launches that the ledger lost.
     pub fn lost(&self) -> PathBuf {
         self.root.join("lost")
     }
 
-    /// Where records are kept that somebody else made.
+    /// The records that Provost did not write.
     pub fn forged(&self) -> PathBuf {
         self.root.join("forged")
     }
 
-    /// What rows name the directory of a check, hook or setup by, relative to the home; its own name has a random part
-    /// besides.
+    /// The name that rows use for the directory of a check, hook or setup, relative to the home.
+    /// The real name has a random suffix.
     pub fn held_name(&self, owner: impl Display, key: &str) -> PathBuf {
         Path::new(CHECKS).join(format!("{owner}.{key}"))
     }
 
-    /// What an agent's program keeps for one session: its home, its sockets, its temporary files.
+    /// The files of an agent's program for one session: its home, its sockets, its temporary files.
     pub fn agent(&self, session: SessionId) -> PathBuf {
         self.agents().join(session.to_string())
     }
@@ -86,7 +86,7 @@ impl Home {
         self.root.join("agents")
     }
 
-    /// What is written about a run: its report cards.
+    /// The files about a run: its report cards.
     pub fn run(&self, run: RunId) -> PathBuf {
         self.root.join("runs").join(run.to_string())
     }
@@ -95,12 +95,13 @@ impl Home {
         self.root.join("pool")
     }
 
-    /// Where reports wait that were made while no daemon answered.
+    /// The reports that were made while no daemon answered.
     pub fn drop_box(&self) -> PathBuf {
         self.root.join("drop")
     }
 
-    /// The same for a session whose agent may write only to its working directory and its temporary files.
+    /// The drop box of a session whose agent may write only to its working directory and its
+    /// temporary files.
     pub fn agent_drop_box(&self, session: SessionId) -> PathBuf {
         self.agent(session).join("tmp/drop")
     }
@@ -113,7 +114,7 @@ impl Home {
         self.root.join("worktrees")
     }
 
-    /// What decides where the peers of this home's sockets come from.
+    /// The boundary that decides where the peers of this home's sockets come from.
     pub fn boundary(&self, pinning: Pinning) -> Boundary {
         Boundary {
             held: vec![self.launches(), self.checks()],
@@ -123,7 +124,7 @@ impl Home {
         }
     }
 
-    /// Gives every directory that must exist.
+    /// Returns every directory that must exist.
     pub fn directories(&self) -> Vec<PathBuf> {
         let parts = [
             self.starts(),

@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{card, run_card};
 
-/// How long a hook that is being ended has between TERM and KILL.
+/// The grace period between TERM and KILL for a hook that is being ended.
 const GRACE_MS: u64 = 2_000;
 
-/// One hook that is owed.
+/// A pending hook.
 pub(crate) struct HookJob {
     effect: EffectName,
     spec: HookSpec,
@@ -60,9 +60,9 @@ impl HookJob {
         })
     }
 
-    /// Runs the hook to its end, or takes the record of one that ran.
+    /// Runs the hook to its end, or takes the result of one that already ran.
     pub(crate) async fn run(self, effects: &Effects) -> HookEnd {
-        // A hook is never cancelled: it says what has happened.
+        // A hook is never cancelled: it reports something that has happened.
         let (_never, mut cancel) = tokio::sync::watch::channel(false);
         let spec = HoldSpec {
             env: self.env,
@@ -95,7 +95,7 @@ fn hook_end(by: EndedBy, end: End) -> HookEnd {
     }
 }
 
-/// What a hook of a run is told: the occasion, and the run as it stands.
+/// The input of a run's hook: the occasion, and the run's current row.
 fn run_payload(run: &Run, owed: &RunHookOwed) -> String {
     json!({
         "event": owed.key.event.to_string(),
@@ -108,13 +108,13 @@ fn run_payload(run: &Run, owed: &RunHookOwed) -> String {
     .to_string()
 }
 
-/// The reaction that a hook tells of: what it answers, and what was done.
+/// The reaction that a hook is about: its trigger and its action.
 fn reaction(session: &Session, name: &str) -> Option<Value> {
     let one = session.spec.reactions.iter().find(|one| one.name == name)?;
     Some(json!({"name": one.name, "on": one.on.word(), "do": one.act.word()}))
 }
 
-/// What a hook is told: the occasion, and the session as it stands.
+/// The input of a session's hook: the occasion, and the session's current row.
 fn payload(session: &Session, owed: &HookOwed) -> String {
     json!({
         "event": owed.key.event.to_string(),

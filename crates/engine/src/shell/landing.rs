@@ -1,6 +1,6 @@
-//! Brings the work of a run to where it was asked for, or says what stands in the way.
+//! Lands the work of a run, or reports the obstacle.
 //!
-//! Each of it can be done again after a crash at any point, and finds what was done.
+//! Each step can be repeated after a crash at any point, and finds what was already done.
 
 use std::path::Path;
 
@@ -21,21 +21,21 @@ use super::{held::chain, queue::tree_oid};
 pub(crate) fn land(git: &Git, run: &Run, step: usize) -> Command {
     let landed = Site::of(git, run).and_then(|site| match run.spec.land {
         LandMode::Branch => site.on_its_branch(),
-        LandMode::Pr => Err("a pull request is asked for, not a branch".to_owned()),
+        LandMode::Pr => Err("the run lands as a pull request, not as a branch".to_owned()),
         LandMode::Merge => site.merged(step),
     });
     landed.unwrap_or_else(|reason| Command::LandFailed { leg: run.leg().no, reason })
 }
 
-/// Says whether the work has landed on a branch of this repository.
+/// Reports whether the work has landed on a branch of this repository.
 pub(crate) fn look(git: &Git, run: &Run, leg: u32) -> Command {
     let over = Command::LandOver { leg, pull: None };
     let found = Site::of(git, run).and_then(|site| site.landed());
-    // What cannot be looked at was not seen to have landed.
+    // A landing that cannot be read counts as not landed.
     found.ok().flatten().unwrap_or(over)
 }
 
-/// Where the work of one run is to land.
+/// The repository and commit of a landing.
 struct Site<'a> {
     git: &'a Git,
     run: &'a Run,
@@ -55,7 +55,7 @@ impl<'a> Site<'a> {
         let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain(&why))?;
         let commit = oid(&self.head.commit)?;
         match branch_at(self.git, &self.project, &branch, &commit) {
-            // The branch of tasks that were merged is there, and has what was merged.
+            // The branch of merged tasks exists, and has the merged commits.
             Err(landing::Error::Taken { .. }) if self.run.graph.is_some() => {
                 go_forward(self.git, &self.project, &self.run.spec.branch, &commit)?;
             }
@@ -64,7 +64,7 @@ impl<'a> Site<'a> {
         Ok(landed(&self.run.spec.branch, &commit, false))
     }
 
-    /// Brings the target forward if it has not moved; else merges the work with what is there now.
+    /// Fast-forwards the target if it has not moved; else merges the work with its new commits.
     fn merged(&self, step: usize) -> Result<Command, String> {
         let (name, commit) = (self.target()?, self.to_land()?);
         if let Some(merge) = self.left_in_conflict()? {
@@ -80,8 +80,9 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Returns what the operator has to approve before this commit lands: changes of trust-relevant or protected files.
-    /// A target that has the commit, or that has moved, is not fast-forwarded.
+    /// Returns the changes that the operator has to approve before this commit lands: those of
+    /// trust-relevant or protected files. A target that has the commit, or that has moved, is not
+    /// fast-forwarded.
     fn held(&self, target: &RefName, commit: &Oid) -> Result<Option<HeldLanding>, String> {
         if self.run.may_land(&CommitId(commit.to_string())) {
             return Ok(None);
@@ -94,7 +95,7 @@ impl<'a> Site<'a> {
             return Ok(None);
         }
         let patterns = self.run.spec.held_patterns();
-        let files = changed_among(self.git, &self.project, (&tip, commit), &patterns);
+        let files = changed_among(self.git, &self.project, &tip, commit, &patterns);
         let files = files.map_err(|why| chain(&why))?;
         if files.is_empty() {
             return Ok(None);
@@ -116,7 +117,7 @@ impl<'a> Site<'a> {
 
     fn merge_with(&self, work: &Oid, onto: &Oid, step: usize) -> Result<Command, String> {
         let (message, at) = (self.message(), self.at());
-        let merged = merge(self.git, &self.project, (work, onto), &message, at).map_err(told)?;
+        let merged = merge(self.git, &self.project, work, onto, &message, at).map_err(told)?;
         let merge = Snapshot {
             commit: CommitId(merged.commit.to_string()),
             tree: provost_core::ids::TreeId(merged.tree.to_string()),
@@ -130,23 +131,23 @@ impl<'a> Site<'a> {
         Ok(Command::TargetMoved { step, merge: Box::new(merge) })
     }
 
-    /// Gives the commit to land. Where conflicts were mended, the commit that held their markers is left out; what an
-    /// agent put on a root of its own is put on what the run began from.
+    /// Returns the commit to land. If conflicts were fixed, the commit with their markers is left
+    /// out. Work that an agent put on a root commit of its own is moved to the run's base.
     fn to_land(&self) -> Result<Oid, String> {
         if let Some((work, onto)) = self.mended()? {
             return self.unite(&[&work, &onto], self.message());
         }
         let (commit, base) = (oid(&self.head.commit)?, oid(&self.run.spec.target.base.commit)?);
-        match related(self.git, &self.project, &commit, &base).map_err(told)? {
-            true => Ok(commit),
-            false => {
-                let text = format!("Do the work of {}", self.run.spec.name);
-                self.unite(&[&base], Message { text, ..self.message() })
-            }
+        if related(self.git, &self.project, &commit, &base).map_err(told)? {
+            Ok(commit)
+        } else {
+            let text = format!("Do the work of {}", self.run.spec.name);
+            self.unite(&[&base], Message { text, ..self.message() })
         }
     }
 
-    /// Gives the two that were merged with conflicts, if the newest work is to have mended these.
+    /// Returns the two commits that were merged with conflicts, if the newest work is to have fixed
+    /// them.
     fn mended(&self) -> Result<Option<(Oid, Oid)>, String> {
         match self.run.steps.last() {
             Some(LandStep::Merge { onto, work, conflicts, .. }) if !conflicts.is_empty() => {
@@ -156,11 +157,11 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Gives the merge anew, as the newest work has it, if files of it still have the lines around both sides.
+    /// Returns the merge again, with the newest work, if files of it still have conflict markers.
     fn left_in_conflict(&self) -> Result<Option<LandStep>, String> {
         let Some((work, onto)) = self.mended()? else { return Ok(None) };
         let tree = tree_oid(&self.head.tree)?;
-        let files = unmended(self.git, &self.project, (&work, &onto), &tree).map_err(told)?;
+        let files = unmended(self.git, &self.project, &work, &onto, &tree).map_err(told)?;
         let conflicts: Vec<String> = files.iter().map(ToString::to_string).collect();
         let [work, onto] = [work, onto].map(|commit| CommitId(commit.to_string()));
         let merge = self.head.clone();
@@ -199,7 +200,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The time of every merge of a run: the same call has to give the same commit.
+    /// The time of every merge of a run: the same call has to produce the same commit.
     fn at(&self) -> i64 {
         self.run.opened.wall_ms / 1_000
     }
@@ -210,7 +211,7 @@ fn landed(branch: &str, commit: &Oid, merged: bool) -> Command {
     Command::Landed { branch, commit, merged }
 }
 
-/// Brings a branch of the run forward, which nobody else is to move.
+/// Fast-forwards a branch of the run, which only Provost moves.
 pub(super) fn go_forward(
     git: &Git,
     project: &Project,
@@ -220,7 +221,7 @@ pub(super) fn go_forward(
     match forward(git, project, &RefName::of_branch(branch), to).map_err(told)? {
         Forward::Done => Ok(()),
         Forward::Elsewhere(found) => {
-            Err(format!("the branch {branch} stands at {found}, which {to} does not have"))
+            Err(format!("the branch {branch} is at {found}, which {to} does not contain"))
         }
     }
 }

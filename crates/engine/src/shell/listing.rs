@@ -1,4 +1,4 @@
-//! Listings: which sessions `ls` shows. Cards are passed on as the ledger keeps them.
+//! Listings: the sessions that `ls` shows. Projections are passed on as stored in the ledger.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::stream::{RUN, SESSION, TASK};
 
-/// Which sessions are asked for.
+/// A filter for sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     pub role: Option<String>,
@@ -16,19 +16,19 @@ pub struct Listing {
     pub extent: Extent,
 }
 
-/// How many sessions are shown. The live ones come first, each half newest first.
+/// The number of sessions to show. Live ones come first, each half newest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     #[default]
     All,
-    /// At most so many, whatever they are.
+    /// At most N, live or not.
     AtMost(usize),
-    /// All live ones, and so many others at most.
+    /// All live ones, and at most N others.
     LiveAnd(usize),
 }
 
 impl Extent {
-    /// Says whether one more is shown after so many.
+    /// Whether one more fits after those already shown.
     fn has_room(self, open: bool, shown: &Shown) -> bool {
         match self {
             Extent::All => true,
@@ -38,14 +38,14 @@ impl Extent {
     }
 }
 
-/// How many sessions were shown.
+/// The number of sessions shown.
 #[derive(Debug, Default)]
 struct Shown {
     open: usize,
     closed: usize,
 }
 
-/// The fields of a card that a listing may ask for.
+/// The fields of a projection that a listing can filter by.
 #[derive(Debug, Deserialize)]
 struct Card<'a> {
     #[serde(borrow)]
@@ -69,7 +69,7 @@ impl Listing {
         if !self.filters() {
             return true;
         }
-        // A card that cannot be read is shown rather than hidden.
+        // An unreadable projection is shown rather than hidden.
         let Ok(card) = serde_json::from_str::<Card<'_>>(card) else { return true };
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
@@ -79,7 +79,8 @@ impl Listing {
             && is(&self.project, card.project.as_deref())
     }
 
-    /// Visits the cards asked for: the open ones, then the newest closed ones. Gives whether there were more.
+    /// Visits the matching projections: the open ones, then the newest closed ones. Returns whether
+    /// there were more.
     pub fn visit(
         &self,
         ledger: &dyn ReadLedger,
@@ -88,7 +89,7 @@ impl Listing {
         self.visit_kind(SESSION, ledger, show)
     }
 
-    /// The same for runs.
+    /// Like [`Listing::visit`], for runs.
     pub fn visit_runs(
         &self,
         ledger: &dyn ReadLedger,
@@ -97,7 +98,7 @@ impl Listing {
         self.visit_kind(RUN, ledger, show)
     }
 
-    /// The same for tasks that stand alone.
+    /// Like [`Listing::visit`], for teams.
     pub fn visit_tasks(
         &self,
         ledger: &dyn ReadLedger,
@@ -106,7 +107,7 @@ impl Listing {
         self.visit_kind(TASK, ledger, show)
     }
 
-    /// The same for streams of another kind.
+    /// Like [`Listing::visit`], for streams of any kind.
     fn visit_kind(
         &self,
         kind: &'static str,
@@ -122,9 +123,10 @@ impl Listing {
                 more = true;
                 return ControlFlow::Break(());
             }
-            match card.open {
-                true => shown.open += 1,
-                false => shown.closed += 1,
+            if card.open {
+                shown.open += 1;
+            } else {
+                shown.closed += 1;
             }
             show(text)
         })?;
@@ -132,7 +134,7 @@ impl Listing {
     }
 }
 
-/// Visits the streams of a kind page by page, those that are open first, until there are no more or one is enough.
+/// Visits the streams of a kind page by page, open ones first, until the visitor stops.
 fn visit_cards(
     kind: &'static str,
     ledger: &dyn ReadLedger,
@@ -153,14 +155,14 @@ fn visit_cards(
     }
 }
 
-/// How many of those that may be meant are looked at.
+/// The maximum number of candidates that are examined.
 const MAX_LIKE: usize = 1_000;
 
-/// How many of those that are meant are told.
+/// The maximum number of matches that are returned.
 const MAX_MEANT: usize = 10;
 
-/// Finds the sessions, runs or tasks that a person may mean: by name, or by the beginning or end of the id. The name of a
-/// task that is over may be used again: it means the task of that name that is open, or the newest.
+/// Finds sessions, runs or teams by name, or by the beginning or end of the id. The name of a
+/// closed team may be used again: it matches the open team of that name, or the newest.
 pub(crate) fn find(
     kind: &'static str,
     ledger: &dyn ReadLedger,
@@ -171,10 +173,7 @@ pub(crate) fn find(
         let meant = card.card.as_deref().and_then(|shown| meant(shown, text));
         let (open, created) = (card.open, card.created_seq);
         found.extend(meant.map(|meant| Meant { open, created, ..meant }));
-        match found.len() < MAX_MEANT {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
+        if found.len() < MAX_MEANT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     let indexed = ledger.find_streams(kind, By::Name(text), MAX_LIKE, &mut look)?;
     if !indexed || is_nameless(text) {
@@ -186,18 +185,18 @@ pub(crate) fn find(
     Ok(found.into_iter().map(|meant| (meant.id, meant.name)).collect())
 }
 
-/// Something that a person may mean.
+/// A match of a search by name or id.
 #[derive(Debug, PartialEq, Eq)]
 struct Meant {
     id: String,
     name: String,
     by_name: bool,
     open: bool,
-    /// The event that began it.
+    /// The event that opened it.
     created: u64,
 }
 
-/// Of all that have the name, keeps those that are open, or else the newest.
+/// Of all that match by name, keeps the open ones, or else the newest.
 fn keep_named(found: &mut Vec<Meant>) {
     let named = found.iter().filter(|meant| meant.by_name);
     let open = named.clone().any(|meant| meant.open);
@@ -209,12 +208,12 @@ fn keep_named(found: &mut Vec<Meant>) {
     });
 }
 
-/// Says whether a name has nothing in it that an index could find: no letter and no digit.
+/// Whether a name has nothing that an index could find: no letter and no digit.
 fn is_nameless(text: &str) -> bool {
     !text.chars().any(char::is_alphanumeric)
 }
 
-/// Reads a card, if that is what the text means.
+/// Parses a projection, if the text matches it.
 fn meant(card: &str, text: &str) -> Option<Meant> {
     let card = serde_json::from_str::<Card<'_>>(card).ok()?;
     let long = text.len() >= 4;
@@ -246,6 +245,6 @@ mod tests {
         assert_eq!(kept(vec![named("b", false, 9), named("a", false, 1)]), ["b"]);
         assert_eq!(kept(vec![named("a", true, 1), named("b", true, 9)]), ["a", "b"]);
         let by_id = Meant { by_name: false, ..named("c", false, 3) };
-        assert_eq!(kept(vec![named("a", true, 1), by_id]), ["a", "c"], "an id is no name");
+        assert_eq!(kept(vec![named("a", true, 1), by_id]), ["a", "c"], "an id is not a name");
     }
 }

@@ -1,7 +1,7 @@
-//! The shell: moves values between the board, the ledger and the world. It decides nothing.
+//! The shell: moves values between the board, the ledger and the outside world. It decides nothing.
 //!
-//! One thread owns the board and the ledger (`owner`); tasks on the runtime carry out what is owed
-//! (`executor`) and follow launches (`follow`), and tell the owner what came of it.
+//! One thread owns the board and the ledger (`owner`). Tasks on the runtime carry out pending
+//! effects (`executor`), follow launches (`follow`), and report the results to the owner.
 
 mod again;
 mod answer;

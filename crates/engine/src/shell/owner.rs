@@ -1,7 +1,7 @@
 //! The owner: one thread that holds the board and writes the ledger.
 //!
-//! Whatever arrived while a commit was under way is decided together and committed together, so many
-//! writers cost few commits. Nobody is answered, and nothing is done, before its events are durable.
+//! All inputs that arrive during a commit are decided together and committed together, so many
+//! writers cost few commits. No reply is sent, and no effect starts, before its events are durable.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -52,32 +52,34 @@ use crate::{
     stream::{self, Subject},
 };
 
-/// How many inputs are decided and committed together at the most.
+/// The maximum number of inputs that are decided and committed together.
 const MAX_BATCH: usize = 512;
 
-/// Whoever was answered often asks again at once. If fewer came while a commit was under way than it answered, so long is
-/// waited for the others: one commit for all costs less than two for half of them each.
+/// Callers often send the next request right after a reply. If fewer inputs arrived during a commit
+/// than it answered, the owner waits this long for the others: one commit for all costs less than
+/// two for half of them each.
 const GATHER: Duration = Duration::from_micros(150);
 
-/// So many have to have been answered together before anyone is made to wait for others.
+/// The owner waits for others only if the last commit answered at least this many.
 const CROWD: usize = 8;
 
-/// How many inputs may wait for the owner; more make their senders wait.
+/// The maximum number of inputs that wait for the owner; more make their senders wait.
 const MAX_WAITING: usize = 4096;
 
-/// How many events a slow subscriber may be behind before it reads the ledger instead.
+/// How many events a slow subscriber may lag before it reads the ledger instead.
 const MAX_BEHIND: usize = 1024;
 
-/// How far ahead of time sessions are brought back for what time will do: to decide takes a while.
+/// How far ahead of a deadline sessions are loaded: a decision takes a while.
 const AHEAD_MS: u64 = 1_000;
 
-/// How long after a failed write what was observed is written again.
+/// The wait after a failed write before observations are written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
-/// How many reports of agents are kept in memory while the ledger cannot be written.
+/// The maximum number of agents' reports kept in memory while the ledger cannot be written.
 const MAX_KEPT: usize = 1_000;
 
-/// How long a new daemon waits at the most until every launch was looked at, before time works again.
+/// The longest time that a new daemon waits until every launch was observed, before deadlines count
+/// again.
 const CATCH_UP_MS: u64 = 2_000;
 
 /// Why the engine cannot start.
@@ -92,7 +94,7 @@ pub enum StartError {
 /// Folds a stream from a snapshot and the records after it.
 type Fold<T> = fn(&StreamId, Option<&StoredSnapshot>, &[Recorded]) -> Result<T, stream::Error>;
 
-/// What was observed of sessions, and what was done for runs and tasks.
+/// Observations of sessions, and results of effects of runs and teams.
 #[derive(Default)]
 struct News {
     sessions: Vec<Told>,
@@ -109,23 +111,23 @@ pub struct Owner {
     orders: mpsc::Sender<Dispatch>,
     events: broadcast::Sender<Published>,
     heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
-    /// Observations that could not be written yet: they are never dropped.
+    /// Observations that could not be written yet. They are never dropped.
     backlog: News,
     pub(super) unreadable: BTreeMap<String, String>,
     secrets: Secrets,
     catching_up: CatchingUp,
     pub(super) polls: Polls,
-    /// How members are told to call Provost, wherever they are.
+    /// How Provost is called in commands shown to members, wherever they are.
     pub(super) caller: task::Caller,
-    /// Answers for whoever was not looked at yet: it may be dead, and then nobody can use them.
+    /// Answers to launches that were not observed yet. A dead launch cannot use them.
     early: Vec<Asked>,
-    /// How many were answered by the last commit.
+    /// The number of requests that the last commit answered.
     answered: usize,
     pub(super) home: Home,
     pub(super) waits: Waits,
     /// Why the last write failed, if it did.
     pub(super) unwritten: Option<Shortage>,
-    /// Sessions as they would be if what was observed could be written. Empty while it can.
+    /// Sessions as they would be if the observations could be written. Empty while they can.
     pub(super) preview: BTreeMap<SessionId, Session>,
     /// Reports of agents that could not be written yet.
     kept: Vec<Asked>,
@@ -136,12 +138,12 @@ pub struct Opened {
     pub handle: Handle,
     /// Ends when the owner has stopped.
     pub owner: thread::JoinHandle<()>,
-    /// Carries out what is owed; to be awaited by whoever opened the engine.
+    /// Carries out pending effects. The opener of the engine must await it.
     pub executor: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Owner {
-    /// Folds what is open in the ledger and starts to own it.
+    /// Folds the open streams of the ledger and starts the owner.
     pub fn start(ledger: SqliteLedger, world: World) -> Result<Opened, StartError> {
         let last = last_moment(&ledger)?;
         let clock = Clock::after(last);
@@ -180,7 +182,8 @@ impl Owner {
         let changes = owner.restore()?;
         let launches: BTreeSet<LaunchId> =
             changes.start.iter().filter_map(|(_, effect)| followed(effect)).collect();
-        // Told with the first batch, before time may judge: what waits for us waits from now on.
+        // Sent with the first batch, before deadlines count: waits for a daemon are measured from
+        // now on.
         owner.backlog.sessions = launches.iter().map(|launch| followed_again(*launch)).collect();
         owner.backlog.tasks = owner.board.tasks().map(|task| looked_at_again(task.id)).collect();
         owner.catching_up =
@@ -213,7 +216,7 @@ impl Owner {
         Ok(all)
     }
 
-    /// Folds a session, a run or a task from the ledger onto the board.
+    /// Folds a session, a run or a team from the ledger onto the board.
     pub(super) fn load(&mut self, stream: &StreamId) -> Result<Changes, String> {
         match stream::subject(stream.as_str()).map_err(|why| why.to_string())? {
             Subject::Session(_) => {
@@ -246,7 +249,7 @@ impl Owner {
         let snapshot = self.ledger.snapshot(stream).map_err(told)?;
         let after = stream::usable::<T>(snapshot.as_ref());
         let records = self.ledger.read_stream(stream, after).map_err(told)?;
-        let used = snapshot.filter(|_| after > 0);
+        let used = if after > 0 { snapshot } else { None };
         let folded = fold(stream, used.as_ref(), &records).map_err(|why| why.to_string())?;
         Ok((folded, after + records.len() as u64))
     }
@@ -279,14 +282,14 @@ impl Owner {
                 self.dispatch_again(subject, &key).await;
             }
             if let Some(done) = stop {
-                // Whoever asked may have given up waiting; the owner stops all the same.
+                // The caller may have stopped waiting; the owner stops nevertheless.
                 done.send(()).ok();
                 return;
             }
         }
     }
 
-    /// Waits for something to do, and takes all that is there. None when nobody can ask any more.
+    /// Waits for inputs, and takes all that are there. `None` when every sender is gone.
     async fn receive(&mut self) -> Option<Vec<Input>> {
         let mut inputs = Vec::new();
         let wait = self.wait();
@@ -305,7 +308,7 @@ impl Owner {
         Some(inputs)
     }
 
-    /// Waits a moment for those who were answered last, and takes what came.
+    /// Waits a moment for the callers that were answered last, and takes their inputs.
     #[expect(
         clippy::disallowed_methods,
         reason = "the runtime's own clock is too coarse, and nothing else runs in this thread"
@@ -333,7 +336,7 @@ impl Owner {
         let unwritten = !self.backlog.is_empty() || !self.kept.is_empty();
         let again = unwritten.then_some(WRITE_AGAIN);
         match (due, again) {
-            // While the ledger cannot be written, time changes nothing either.
+            // While the ledger cannot be written, deadlines change nothing either.
             (_, Some(again)) => Some(again),
             (due, None) => due,
         }
@@ -355,7 +358,7 @@ impl Owner {
         self.put_away(&loaded);
     }
 
-    /// Lets go again of what was brought back.
+    /// Evicts subjects that were loaded for one batch.
     pub(super) fn put_away(&mut self, loaded: &[Subject]) {
         for subject in loaded {
             match subject {
@@ -366,8 +369,8 @@ impl Owner {
         }
     }
 
-    /// Decides and commits together; what cannot be recorded is found and refused by itself, so that one
-    /// session's excess never holds up another's truth.
+    /// Decides and commits together. A change that cannot be recorded is isolated and refused
+    /// alone, so that one session's excess never delays another's events.
     async fn settle(&mut self, changes: Vec<Asked>, told: News) {
         let decided = self.decide(&changes, &told);
         match self.commit(decided.staged).await {
@@ -387,7 +390,7 @@ impl Owner {
                     let keeps = reply.is_ok() && !invalid && self.may_keep(&one.ask);
                     let failure = if keeps { kept(&why) } else { failure.clone() };
                     let Asked { ask, actor, key, reply: asker } = one;
-                    // Whoever is gone needs no answer.
+                    // A caller that is gone needs no reply.
                     drop(asker.send(reply.and(Err(failure))));
                     if keeps {
                         let nobody = tokio::sync::oneshot::channel().0;
@@ -401,8 +404,8 @@ impl Owner {
         }
     }
 
-    /// Whether it is a report of an agent, which is recorded when there is room: the agent may not come back to say it
-    /// again.
+    /// Whether it is an agent's report, which is recorded once there is disk space: the agent may
+    /// not report it again.
     fn may_keep(&self, ask: &Ask) -> bool {
         let from_agent =
             matches!(ask, Ask::Report { from: Reporter::Launch(_) | Reporter::Dropped(_), .. });
@@ -413,7 +416,7 @@ impl Owner {
         Box::pin(self.settle(changes, told)).await;
     }
 
-    /// Brings closed sessions and runs back to which something is asked or told.
+    /// Loads closed sessions, runs and teams that an input is about.
     fn load_for(&mut self, changes: &[Asked], told: &News) -> Vec<Subject> {
         let named = changes.iter().filter_map(|one| self.subject(&one.ask)?.ok());
         let paired = changes.iter().flat_map(|one| self.sessions_of_pair(&one.ask));
@@ -422,7 +425,7 @@ impl Owner {
         let runs = runs.chain(told.runs.iter().map(|one| one.run));
         let tasks = changes.iter().filter_map(|one| self.subject_of_task(&one.ask));
         let tasks = tasks.chain(told.tasks.iter().map(|one| one.task));
-        // What time does now may have to be said to somebody who was put away.
+        // A deadline that passes now may need a session that was evicted.
         let mut soon = self.catching_up.reached(self.clock.now());
         soon.mono_ms = soon.mono_ms.saturating_add(AHEAD_MS);
         let due = self.board.due_tasks(soon.mono_ms).into_iter().map(Subject::Task);
@@ -443,8 +446,8 @@ impl Owner {
         loaded
     }
 
-    /// Gives the sessions that may have to take something when something happens to this: a run may go on with what a
-    /// session left, and a task may wake its members.
+    /// Returns the sessions that may get a command when this changes: a run may resume a session,
+    /// and a team may wake its members.
     fn needed_for(&self, subject: Subject) -> Vec<SessionId> {
         let of_task = |id: &StandingId| self.board.task(*id).map(tasks::wanted).unwrap_or_default();
         match subject {
@@ -464,7 +467,7 @@ impl Owner {
         self.subject_task(ask)
     }
 
-    /// Brings a task and the sessions of its members back, to be looked at.
+    /// Loads a team and the sessions of its members, for a query.
     pub(super) fn load_with_members(&mut self, id: StandingId) -> Vec<Subject> {
         let mut loaded = Vec::new();
         self.bring_back(Subject::Task(id), &mut loaded);
@@ -488,7 +491,7 @@ impl Owner {
             Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
                 self.unreadable.insert(stream.to_string(), why);
             }
-            // There is nothing of this name: whoever asked is told so.
+            // There is nothing of this name, which the reply says.
             Err(_) => {}
         }
     }
@@ -515,7 +518,7 @@ impl Owner {
         }
     }
 
-    /// Begins a turn in which time works as far as what happened meanwhile was looked at.
+    /// Begins a turn in which deadlines count up to the moment that was observed.
     pub(super) fn begin_turn(&self) -> Turn<'_> {
         let now = self.clock.now();
         self.board.begin_observing(now, self.catching_up.reached(now))
@@ -526,16 +529,16 @@ impl Owner {
         let mut turn = self.begin_turn();
         let observed = told.sessions.iter();
         for (one, command) in observed.flat_map(|one| one.commands.iter().map(move |c| (one, c))) {
-            // What is not new was observed before; a session that is not there cannot be told.
+            // An observation that is not new was made before; one of a missing session is dropped.
             drop(turn.command(one.session, command, "provost"));
         }
         for one in &told.runs {
             drop(turn.command_run(one.run, &one.command, "provost"));
         }
         for one in &told.tasks {
-            // What is not new was told before; whatever follows from the sessions follows all the same.
-            let command = (&task::Actor::Provost, &one.command);
-            drop(turn.command_task(one.task, command, "provost"));
+            // A result that is not new was recorded before; the follow-ups of the sessions still
+            // apply.
+            drop(turn.command_task(one.task, &task::Actor::Provost, &one.command, "provost"));
             turn.follow_task(one.task);
         }
         for id in self.board.due_tasks(turn.reached().mono_ms) {
@@ -549,7 +552,7 @@ impl Owner {
         for one in changes {
             let key = self.whole_key(one);
             let known = key.as_ref().and_then(|key| self.replied(key, &keys));
-            // Under one key a message is one, whatever it says: the task itself compares them.
+            // One key means one message, whatever its text: the team itself compares them.
             let known = known.filter(|reply| again::is_answered_by(&one.ask, reply));
             let reply = match known {
                 Some(reply) => self.same_change(&turn, &one.ask, reply),
@@ -566,7 +569,7 @@ impl Owner {
         Decided { staged: turn.stage(), replies }
     }
 
-    /// A key names a change of one task: under the same key another task is changed for the first time.
+    /// Qualifies a key with its team: the same key may be used for another team.
     fn whole_key(&self, one: &Asked) -> Option<String> {
         let key = one.key.as_ref()?;
         let task = self.subject_of_task(&one.ask);
@@ -617,7 +620,7 @@ impl Owner {
                     }
                     (Some(session), Reporter::Operator) => self.resolve(session)?,
                     (None, Reporter::Operator) => {
-                        return Err(ApiError::new(Code::BadRequest, "no session was named")
+                        return Err(ApiError::new(Code::BadRequest, "no session was given")
                             .next("provost report completed --session ID"));
                     }
                 };
@@ -630,7 +633,7 @@ impl Owner {
                         .map(|session| report_reply(session, "recorded"))
                         .ok_or_else(|| self.missing(&id.to_string())),
                     Some(Err(why @ Rejected::ReportBudget { launch })) => {
-                        // The session shows that something is missing.
+                        // The session shows that reports are missing.
                         drop(turn.command(id, &Command::ReportRefused { launch }, actor));
                         Err(refused(&why, id))
                     }
@@ -643,11 +646,10 @@ impl Owner {
             }
             Ask::Call { launch, native, call } => {
                 let id = launch.session;
-                match turn.call(*launch, (native, call), actor) {
+                match turn.call(*launch, native, call, actor) {
                     None => Err(self.unloaded(id)),
                     Some(Err(Rejected::Nothing)) => {
-                        let message =
-                            "the call is of a process that works no longer, or was made before";
+                        let message = "the calling process has ended, or the call was made before";
                         Err(ApiError::new(Code::Refused, message).next("provost status"))
                     }
                     Some(Err(why @ Rejected::ReportBudget { launch })) => {
@@ -686,19 +688,17 @@ impl Owner {
         }
     }
 
-    /// A launch that names a session may name its own only.
+    /// Checks that a launch which names a session names its own.
     fn own_session(&self, named: &str, launch: &LaunchId) -> Result<SessionId, ApiError> {
-        match self.resolve(named)? == launch.session {
-            true => Ok(launch.session),
-            false => Err(ApiError::new(
-                Code::Forbidden,
-                format!("an agent may only report about itself; it belongs to launch {launch}"),
-            )
-            .next("provost report completed")),
+        if self.resolve(named)? == launch.session {
+            return Ok(launch.session);
         }
+        let message =
+            format!("an agent may only report about itself; it belongs to launch {launch}");
+        Err(ApiError::new(Code::Forbidden, message).next("provost report completed"))
     }
 
-    /// Keeps a secret answer for its delivery: the record does not have it.
+    /// Keeps a secret answer for its delivery: the ledger does not have it.
     fn keep_secret(&self, session: &Session, command: &Command) {
         let Command::Answer { request, reply, .. } = command else { return };
         let answers = |message: &&Message| message.request == Some(*request);
@@ -711,7 +711,7 @@ impl Owner {
         }
     }
 
-    /// Says when something came from a launch last, as far as that is known since the daemon started.
+    /// Returns when a launch was last heard, if it was since the daemon started.
     pub(super) fn heard_of(&self, launch: LaunchId) -> Option<u64> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&launch).copied()
     }
@@ -720,7 +720,7 @@ impl Owner {
         turn.session(id).map(session_reply).ok_or_else(|| self.missing(named))
     }
 
-    /// Makes the decisions durable, then true, then known.
+    /// Makes the decisions durable, then applies, publishes and dispatches them.
     async fn commit(&mut self, staged: Option<(Batch, Staged)>) -> Result<(), AppendError> {
         let Some((batch, staged)) = staged else { return Ok(()) };
         failpoint::pass("commit.before");
@@ -761,7 +761,7 @@ impl Owner {
         }
     }
 
-    /// Begins an effect again that nothing carries out any more, if it is still owed.
+    /// Restarts an effect that nothing carries out any more, if it is still pending.
     async fn dispatch_again(&self, subject: Subject, key: &str) {
         match subject {
             Subject::Session(id) => {
@@ -791,7 +791,7 @@ impl Owner {
         }
     }
 
-    /// Gives the session whose work an effect of a task is about, also if nothing more is expected of it.
+    /// Returns the session whose work an effect of a team is about, even if it is closed.
     fn worker_of(&self, task: &Task, effect: &task::Effect) -> Option<Arc<Session>> {
         let task::Effect::RunCheck(owed) = effect;
         let id = task.member(&owed.worker)?.session?;
@@ -801,7 +801,8 @@ impl Owner {
     }
 
     async fn order(&self, order: Dispatch) {
-        // The executor ends only with the daemon; what is owed then is owed again at the next start.
+        // The executor ends only with the daemon; effects pending then are pending again at the
+        // next start.
         drop(self.orders.send(order).await);
     }
 
@@ -815,7 +816,7 @@ impl Owner {
             let state = id.and_then(|id| states.get(&(id, row.version)));
             row.state = state.map(|state| state.word().to_owned());
         }
-        // Without a receiver there is nobody to tell.
+        // Without a receiver there is nothing to do.
         drop(self.events.send(Arc::new(rows)));
     }
 }
@@ -835,7 +836,7 @@ impl News {
         self.tasks.extend(more.tasks);
     }
 
-    /// Gives each by itself.
+    /// Splits the batch into single observations.
     fn each(self) -> impl Iterator<Item = News> {
         let sessions = self.sessions.into_iter();
         let sessions = sessions.map(|one| News { sessions: vec![one], ..News::default() });
@@ -850,7 +851,7 @@ struct Decided {
     replies: Vec<Answer>,
 }
 
-/// Answers everyone who asked. Whoever is gone needs no answer; what was decided stands.
+/// Sends all replies. A caller that is gone needs none; the decision holds.
 fn reply(changes: Vec<Asked>, replies: Vec<Answer>) {
     for (one, answer) in changes.into_iter().zip(replies) {
         drop(one.reply.send(answer));
@@ -861,12 +862,12 @@ fn followed_again(launch: LaunchId) -> Told {
     Told { session: launch.session, commands: vec![Command::LaunchFollowed { launch }] }
 }
 
-/// What a task owes its members may have been missed while no daemon ran.
+/// Makes a team re-evaluate its members: work may have been missed while no daemon ran.
 fn looked_at_again(task: StandingId) -> TaskTold {
     TaskTold { task, command: task::Command::Look }
 }
 
-/// Gives the launch that an effect follows.
+/// Returns the launch that an effect follows.
 fn followed(effect: &Effect) -> Option<LaunchId> {
     match effect {
         Effect::Follow(launch) => Some(*launch),

@@ -1,4 +1,4 @@
-//! What is shown while the ledger cannot be written: sessions as they would be, and what the machine is short of.
+//! Rows while the ledger cannot be written: sessions as they would be, and the machine's shortages.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use super::{handle::Told, held, owner::Owner, shortage};
 use crate::card;
 
 impl Owner {
-    /// Decides what was observed and could not be written, as if it could. A process that is known to have ended is not
-    /// shown as alive because its holder cannot record how.
+    /// Decides observations that could not be written, as if they could. A process that is known to
+    /// have ended is not shown as alive because its holder cannot record its exit.
     pub(super) fn previewed(&self, told: &[Told]) -> BTreeMap<SessionId, Session> {
         if self.unwritten.is_none() && shortage::of_disk(self.home.root()).is_none() {
             return BTreeMap::new();
@@ -23,7 +23,7 @@ impl Owner {
         let mut turn = self.begin_turn();
         for (one, command) in told.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
         {
-            // What is not new changes nothing.
+            // An observation that is not new changes nothing.
             drop(turn.command(one.session, command, "provost"));
         }
         for session in self.board.sessions() {
@@ -36,7 +36,7 @@ impl Owner {
         turn.changed().map(|session| (session.id, session.clone())).collect()
     }
 
-    /// Shows a session as it would be.
+    /// Builds the row of a session as it would be.
     pub(super) fn previewed_row(&self, session: &Session) -> SessionRow {
         let mut row = card::row(session);
         let unwritten = self.unwritten.as_ref();
@@ -47,7 +47,7 @@ impl Owner {
         row
     }
 
-    /// Returns the row of a session that the ledger's card is behind.
+    /// Returns the newer row of a session whose projection in the ledger is outdated.
     pub(super) fn previewed_card(&self, card: &str) -> Option<String> {
         if self.preview.is_empty() {
             return None;
@@ -57,7 +57,7 @@ impl Owner {
         serde_json::to_string(&self.previewed_row(session)).ok()
     }
 
-    /// What the machine is short of, with how much waits for it.
+    /// Returns the machine's shortages, with the number of effects that wait for each.
     pub(super) fn shortages(&self) -> Vec<ShortageRow> {
         let waits = self.board.sessions().filter_map(Session::short_of);
         let waits = waits.map(|wait| wait.shortage.clone());
@@ -74,7 +74,7 @@ impl Owner {
         found.into_values().collect()
     }
 
-    /// Why a write failed, if it is for lack of something that may come back.
+    /// Returns the shortage that made a write fail, if it is one that may pass.
     pub(super) fn unwritten_for(&self, why: &AppendError) -> Option<Shortage> {
         let AppendError::Storage(why) = why else { return None };
         let detail = format!("the ledger cannot be written: {}", held::chain(why));
@@ -91,8 +91,8 @@ impl Owner {
     }
 }
 
-/// Whether the process of a session that counts as running has ended. An agent that somebody else started is looked at by
-/// whoever watches it.
+/// Whether the process of a session that counts as running has ended. An external agent is observed
+/// by its watcher.
 fn has_ended(session: &Session) -> bool {
     let Some(launch) = session.current_launch().filter(|launch| !launch.adopted) else {
         return false;
@@ -109,6 +109,6 @@ fn has_ended(session: &Session) -> bool {
     }
 }
 
-/// What is said of a process that has ended, and of which nothing more can be recorded now.
+/// Reason shown for a process that has ended and whose exit cannot be recorded now.
 const ENDED: &str =
-    "the process has ended, and how it ended cannot be recorded before there is room";
+    "the process has ended; its exit status cannot be recorded until there is disk space";

@@ -1,9 +1,10 @@
-//! Which file a command's program is for the agent that asked to run it, and whether that agent could have written it.
+//! Resolves the file of a command's program for the agent that asked to run it, and whether that
+//! agent could have written it.
 //!
-//! A file counts as one that the agent can write if it, a directory on the way to it, or a directory of the PATH before
-//! it lies below a directory that agents write to ([`AgentPlace::writable`]), belongs to another user, or is writable for other
-//! users. What else belongs to the operator is not looked at: an agent without a sandbox can write it, and needs no
-//! approval to run what it likes.
+//! A file counts as writable by the agent if it, a directory on the way to it, or a directory of
+//! the PATH before it lies below a directory that agents write to ([`AgentPlace::writable`]),
+//! belongs to another user, or is writable for other users. Other files of the operator are not
+//! examined: an agent without a sandbox can write them, and needs no approval to run anything.
 
 use std::{
     collections::VecDeque,
@@ -20,13 +21,13 @@ use provost_core::{
 
 use super::{executor::World, held};
 
-/// How many links may lead to a program.
+/// The maximum number of links on the way to a program.
 const MAX_LINKS: usize = 40;
 
 /// Directories for temporary files that every agent can write to.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
-/// Adds what rules need to know to a request to run a command. Anything else stays as it is.
+/// Adds the facts that rules need to a request to run a command. Other signals stay as they are.
 pub(super) async fn added(mut signal: Signal, place: &AgentPlace) -> Signal {
     if let Signal::Asked(asked) = &mut signal
         && let Some(subject) = asked.subject.as_deref_mut()
@@ -55,7 +56,7 @@ impl AgentPlace {
             let mut found = environment.iter().filter(|(known, _)| known == name);
             found.next().map(|(_, value)| value.clone())
         };
-        // What an agent wrote lands in the project's own checkout too.
+        // An agent's work lands in the project's own checkout too.
         let project = match &session.spec.work {
             Work::Plain => None,
             Work::InPlace { top } | Work::Worktree { top, .. } | Work::Detached { top, .. } => {
@@ -70,7 +71,7 @@ impl AgentPlace {
         AgentPlace { cwd, path: variable("PATH"), writable }
     }
 
-    /// Looks up what rules need to know about a subject's command; none without a command.
+    /// Looks up the facts that rules need about a subject's command. `None` without a command.
     pub(crate) fn look_up(&self, subject: &Subject) -> Option<CommandLookup> {
         let command = subject.command.as_deref()?;
         let asked =
@@ -106,7 +107,7 @@ impl<'a> Search<'a> {
         Search { place, writable }
     }
 
-    /// Finds the file of a program, or says why no rule may allow it.
+    /// Finds the file of a program. An error says why no rule may allow it.
     fn find(&self, word: &str) -> Result<String, String> {
         let found = if word.contains('/') {
             self.resolve(&self.place.cwd.join(word))?
@@ -119,8 +120,8 @@ impl<'a> Search<'a> {
         found.into_os_string().into_string().map_err(|_| "its path is not UTF-8".to_owned())
     }
 
-    /// Searches the PATH. A directory before the program's that the agent can write to ends the search: the agent
-    /// could put a program of that name there at any time.
+    /// Searches the PATH. A directory before the program's that the agent can write to ends the
+    /// search: the agent could put a program of that name there at any time.
     fn search(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.place.path.as_deref().ok_or("the agent has no PATH")?;
         for directory in std::env::split_paths(path) {
@@ -139,7 +140,7 @@ impl<'a> Search<'a> {
         Err(format!("there is no program {name:?} in the agent's PATH"))
     }
 
-    /// A directory of the PATH that does not exist must not be one that the agent can make.
+    /// Rejects a missing directory of the PATH that the agent could create.
     fn refuse_missing(&self, directory: &Path) -> Result<(), String> {
         let existing = directory.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
         self.resolve(existing).map(drop)
@@ -175,20 +176,20 @@ impl<'a> Search<'a> {
         Ok(real)
     }
 
-    /// Refuses what the agent can write.
+    /// Rejects paths that the agent can write.
     fn check(&self, path: &Path) -> Result<(), String> {
         if self.writable.iter().any(|root| path.starts_with(root)) {
             return Err(format!("the agent can write to {}", path.display()));
         }
         let found = fs::symlink_metadata(path)
-            .map_err(|why| format!("cannot look at {}: {why}", path.display()))?;
+            .map_err(|why| format!("cannot read {}: {why}", path.display()))?;
         let own = rustix::process::geteuid().as_raw();
         if found.uid() != 0 && found.uid() != own {
             return Err(format!("{} belongs to another user", path.display()));
         }
         let mode = found.permissions().mode();
         let is_link = found.file_type().is_symlink();
-        // In a sticky directory other users cannot replace what is there.
+        // In a sticky directory other users cannot replace files.
         let sticky = found.is_dir() && mode & 0o1000 != 0;
         // Many systems give each user a group of the same number, which has no other members.
         let private_group = found.gid() == 0 || found.gid() == own;
@@ -200,7 +201,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The parts of a path below its root, without those that say nothing.
+/// Splits a path below its root into its parts, without `.`.
 fn parts(path: &Path) -> VecDeque<PathBuf> {
     let named = |part: Component<'_>| match part {
         Component::Normal(name) => Some(PathBuf::from(name)),
@@ -278,7 +279,7 @@ mod tests {
         }
         assert!(
             machine.find(&["bin", "work/bin"], "git").is_ok(),
-            "what comes after is not searched"
+            "later directories are not searched"
         );
     }
 

@@ -1,5 +1,5 @@
-//! Pull requests through `gh`. Every call is a command under a holder, its directory named after what it is for: after
-//! a crash the record of what ran is taken, and nothing is asked for twice.
+//! Pull requests through `gh`. Every call is a command under a holder, and its directory is named
+//! after its purpose: after a crash the recorded result is used, and nothing is requested twice.
 
 use std::{path::Path, time::Duration};
 
@@ -25,19 +25,20 @@ use crate::{
     report_card,
 };
 
-/// How long one call may take.
+/// The time limit of one call.
 const TIME_LIMIT_MS: u64 = 120_000;
 
-/// How much one call may print.
+/// The maximum output of one call.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// So many looks at a pull request may fail one after the other.
+/// This many consecutive queries of a pull request may fail.
 const FAILED_LOOKS: u32 = 100;
 
-/// So many characters of a goal are a title.
+/// The maximum length of a title, in characters.
 const TITLE: usize = 72;
 
-/// What `gh` and `git push` get besides what every command gets: who the user is there.
+/// Variables that `gh` and `git push` get besides those of every command: the user's identity
+/// there.
 const IDENTITY: &[&str] = &[
     "GH_TOKEN",
     "GITHUB_TOKEN",
@@ -50,12 +51,12 @@ const IDENTITY: &[&str] = &[
     "GIT_SSH_COMMAND",
 ];
 
-/// Pushes the newest work, and finds or makes its pull request.
+/// Pushes the newest work, and finds or creates its pull request.
 pub(crate) async fn request(forge: Forge<'_>, key: &str) -> Command {
     forge.request(key).await.unwrap_or_else(|reason| failed(forge.run, reason))
 }
 
-/// Looks at the pull request until something about it is new.
+/// Polls the pull request until something about it is new.
 pub(crate) async fn watch(
     forge: Forge<'_>,
     key: &str,
@@ -73,7 +74,7 @@ fn failed(run: &Run, reason: String) -> Command {
     Command::LandFailed { leg: run.leg().no, reason }
 }
 
-/// Says whether a pull request was made for a run that was stopped.
+/// Reports whether a pull request was created for a run that was stopped.
 pub(crate) async fn look(forge: Forge<'_>, leg: u32, key: &str) -> Command {
     let run = forge.run;
     forge.outwait(leg).await;
@@ -91,7 +92,7 @@ pub(crate) async fn look(forge: Forge<'_>, leg: u32, key: &str) -> Command {
     Command::LandOver { leg, pull }
 }
 
-/// Speaks with the forge for one run.
+/// Talks to the forge for one run.
 #[derive(Clone, Copy)]
 pub(crate) struct Forge<'a> {
     pub(crate) world: &'a World,
@@ -118,7 +119,7 @@ impl Forge<'_> {
         Ok(Command::PullRequested { number, url, commit })
     }
 
-    /// Waits for calls that outlived the daemon that made them: what they do is to be seen.
+    /// Waits for calls that outlived the daemon that made them, because their result matters.
     async fn outwait(&self, leg: u32) {
         let key = Effect::Land { leg, step: self.run.steps.len() }.key();
         for call in ["push", "create"] {
@@ -134,15 +135,15 @@ impl Forge<'_> {
         self.call(key, &line, "").await.map(drop)
     }
 
-    /// Gives where the work goes, as it was when the run was opened.
+    /// Returns the remote, as it was when the run was opened.
     fn remote(&self) -> Result<&Remote, String> {
         self.run.spec.target.remote.as_ref().ok_or_else(|| {
             "no remote was known when the run was opened; push its work yourself".to_owned()
         })
     }
 
-    /// Gives what git is told by variables, wherever it is run for the user: neither it nor `gh` reads anything of the
-    /// repository that an agent could have written.
+    /// Returns the variables that configure git wherever it runs for the user: neither git nor `gh`
+    /// reads anything of the repository that an agent could have written.
     async fn guarded(&self) -> Result<Vec<(String, String)>, String> {
         let (git, project) = (self.world.git.clone(), self.run.spec.project.clone());
         let settings = self.remote()?.settings.clone();
@@ -163,8 +164,8 @@ impl Forge<'_> {
         Ok(listed.into_iter().find(Listed::counts))
     }
 
-    /// Rewrites the text of a pull request that is there, if the work changes files that have to be named first. Later
-    /// work may have changed them after the text was written.
+    /// Rewrites the text of an existing pull request if the work changes files that have to be
+    /// listed first. Later work may have changed them after the text was written.
     async fn name_held_files(&self, key: &str, pull: &Listed) -> Result<(), String> {
         let (git, run) = (self.world.git.clone(), self.run.clone());
         let body = held::blocking(move || {
@@ -188,12 +189,12 @@ impl Forge<'_> {
         let body = held::blocking(move || report_card::so_far(&git, &run)).await;
         self.call(&format!("{key}.create"), &line, &body).await?;
         let made = self.find(&format!("{key}.made")).await?;
-        made.ok_or_else(|| "gh made a pull request, and does not list it".to_owned())
+        made.ok_or_else(|| "gh created a pull request but does not list it".to_owned())
     }
 
     async fn watch(&self, key: &str) -> Result<Command, String> {
         let Landing::Requested(pull) = &self.run.landing else {
-            return Err("there is no pull request to look at".to_owned());
+            return Err("there is no pull request to watch".to_owned());
         };
         let every = Duration::from_millis(self.run.spec.pull_every_ms);
         let patience = self.run.spec.pull_checks_ms / self.run.spec.pull_every_ms.max(1);
@@ -203,7 +204,7 @@ impl Forge<'_> {
                 Ok((state, remarks)) => {
                     failed = 0;
                     looks += 1;
-                    // Checks of others begin some time after a push.
+                    // External checks begin some time after a push.
                     let early = state.checks == PullChecks::None && looks <= patience;
                     let new = pull.seen.as_ref() != Some(&state)
                         || !self.run.new_remarks(&remarks).is_empty();
@@ -233,9 +234,9 @@ impl Forge<'_> {
         forge::view(&view, &lines, &pull.commit.0, self.run.spec.comments_from)
     }
 
-    /// A call that only looks leaves no record: it may be made again.
+    /// Makes a read-only call. It leaves no record, because it may be repeated.
     async fn look(&self, key: &str, line: &[&str]) -> Result<String, String> {
-        // A daemon that ended in the middle of one left it there.
+        // A daemon that ended in the middle of one left a record.
         self.discard(key).await?;
         let seen = self.call(key, line, "").await;
         self.discard(key).await?;
@@ -244,10 +245,10 @@ impl Forge<'_> {
 
     async fn discard(&self, key: &str) -> Result<(), String> {
         let discarded = self.effects.discard(&self.effect(key)).await;
-        discarded.map_err(|why| format!("cannot remove what an earlier look left: {}", chain(&why)))
+        discarded.map_err(|why| format!("cannot remove the record of a query: {}", chain(&why)))
     }
 
-    /// Makes a call, or takes the record of it, and gives what it printed.
+    /// Makes a call, or takes its recorded result, and returns its output.
     async fn call(&self, key: &str, line: &[&str], input: &str) -> Result<String, String> {
         let (_never, mut cancel) = watch::channel(false);
         let argv: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
@@ -288,7 +289,7 @@ async fn printed(dir: &Path, channel: Channel) -> Result<String, String> {
             let frames = reader.flatten().filter(|frame| frame.channel == channel);
             Ok(frames.flat_map(|frame| frame.payload).collect::<Vec<u8>>())
         }
-        Ok(Opened::Lost { .. }) => Err("what it printed is lost".to_owned()),
+        Ok(Opened::Lost { .. }) => Err("its output is lost".to_owned()),
         Err(why) => Err(chain(&why)),
     });
     Ok(String::from_utf8_lossy(&bytes.await?).into_owned())
@@ -296,8 +297,9 @@ async fn printed(dir: &Path, channel: Channel) -> Result<String, String> {
 
 fn title(goal: &str) -> String {
     let line = goal.lines().next().unwrap_or_default();
-    match line.chars().count() > TITLE {
-        true => line.chars().take(TITLE - 1).chain(['…']).collect(),
-        false => line.to_owned(),
+    if line.chars().count() > TITLE {
+        line.chars().take(TITLE - 1).chain(['…']).collect()
+    } else {
+        line.to_owned()
     }
 }

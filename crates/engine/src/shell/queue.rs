@@ -1,8 +1,8 @@
-//! The merge queue's work in git: merging finished tasks, bringing the run's branch forward, and bringing the
-//! worktree of a conversation to where its next task begins.
+//! The merge queue's work in git: merging finished tasks, fast-forwarding the run's branch, and
+//! moving the worktree of a conversation to the base of its next task.
 //!
-//! Each of it can be done again after a crash at any point, and finds what was done: merges carry the time at which
-//! the run was opened, so that the same merge is the same commit.
+//! Each step can be repeated after a crash at any point, and finds what was already done. Merges
+//! carry the time at which the run was opened, so that the same merge is the same commit.
 
 use std::path::Path;
 
@@ -22,8 +22,9 @@ use super::{
     landing::{go_forward, oid, told},
 };
 
-/// Merges the tasks that wait onto the run's newest work, as many as a batch takes. What cannot be merged behind
-/// others is left for the next batch; only what conflicts with the newest work itself is a conflict.
+/// Merges the waiting tasks onto the run's newest work, up to the batch size. A task that cannot be
+/// merged behind others is left for the next batch. Only a conflict with the newest work itself
+/// counts as one.
 pub(crate) fn merge(git: &Git, run: &Run, batch: u32) -> Command {
     let merged = Site::of(git, run).map_err(Stuck::Queue).and_then(|site| site.merge());
     match merged {
@@ -35,7 +36,7 @@ pub(crate) fn merge(git: &Git, run: &Run, batch: u32) -> Command {
     }
 }
 
-/// Brings the run's branch forward over so many links of the batch.
+/// Fast-forwards the run's branch over the first `len` links of the batch.
 pub(crate) fn integrate(git: &Git, run: &Run, batch: u32, len: usize) -> Command {
     match Site::of(git, run).and_then(|site| site.integrate(len)) {
         Ok(()) => Command::Integrated { batch, len },
@@ -43,7 +44,7 @@ pub(crate) fn integrate(git: &Git, run: &Run, batch: u32, len: usize) -> Command
     }
 }
 
-/// Brings the worktree of a conversation to where its task begins.
+/// Moves the worktree of a conversation to the base of its task.
 pub(crate) fn bring(git: &Git, run: &Run, no: u32) -> Command {
     match Site::of(git, run).and_then(|site| site.bring(no)) {
         Ok(()) => Command::ErrandDone { no },
@@ -51,7 +52,7 @@ pub(crate) fn bring(git: &Git, run: &Run, no: u32) -> Command {
     }
 }
 
-/// What came of merging.
+/// The result of merging.
 struct Merged {
     onto: Snapshot,
     links: Vec<Link>,
@@ -60,9 +61,9 @@ struct Merged {
 
 /// Why nothing was merged.
 enum Stuck {
-    /// Git refuses the work of one task: all others go on without it.
+    /// Git refuses the work of one task. All others continue without it.
     Task(TaskId, String),
-    /// The repository or the machine is in the way.
+    /// The repository or the machine is the obstacle.
     Queue(String),
 }
 
@@ -72,7 +73,7 @@ impl From<String> for Stuck {
     }
 }
 
-/// Says whose a failure is that was met with the work of a task.
+/// Attributes a failure that was met with the work of a task to the task or to the queue.
 fn met_with(id: &TaskId) -> impl Fn(landing::Error) -> Stuck + '_ {
     |why| match why {
         landing::Error::Git(command::Error::Failed { .. }) => Stuck::Task(id.clone(), told(why)),
@@ -88,14 +89,14 @@ fn met_with(id: &TaskId) -> impl Fn(landing::Error) -> Stuck + '_ {
     }
 }
 
-/// What was merged so far: onto the newest work, these, to this commit.
+/// The merges so far: the base, the merged works, and the newest commit.
 struct Chain {
     onto: Oid,
     works: Vec<Oid>,
     tip: Option<Oid>,
 }
 
-/// Where the tasks of one run are merged.
+/// The repository in which the tasks of one run are merged.
 struct Site<'a> {
     git: &'a Git,
     run: &'a Run,
@@ -121,7 +122,7 @@ impl<'a> Site<'a> {
                 break;
             }
             let task = self.graph.task(id);
-            let task = task.ok_or_else(|| "a task that waits is not of the plan".to_owned())?;
+            let task = task.ok_or_else(|| "a waiting task is not in the plan".to_owned())?;
             if let Some(conflict) = self.left_in_conflict(id, task)? {
                 conflicts.push(conflict);
                 continue;
@@ -140,8 +141,9 @@ impl<'a> Site<'a> {
         Ok(Merged { onto, links, conflicts })
     }
 
-    /// Merges one task behind the others. Only a tree that is proved comes to stand on the branch's first line of
-    /// parents: each link has the newest work as its first parent, and all that it merges as the others.
+    /// Merges one task behind the others. Only verified trees are on the branch's first-parent
+    /// line: each link has the newest work as its first parent, and everything that it merges as
+    /// the others.
     fn link(
         &self,
         id: &TaskId,
@@ -151,40 +153,41 @@ impl<'a> Site<'a> {
         let tip = chain.tip.clone().unwrap_or_else(|| chain.onto.clone());
         let message = self.message(&format!("Merge task {id} of {}", self.run.spec.name), id);
         let parent = parent_of(self.git, &self.project, work).map_err(|why| chain_of(&why))?;
-        let tree = match includes(self.git, &self.project, work, &tip).map_err(met_with(id))? {
-            // Nothing was done besides it: the merge has its tree, and what was proved of it holds.
-            true => tree_of(self.git, &self.project, work.as_str())
+        let includes_tip = includes(self.git, &self.project, work, &tip).map_err(met_with(id))?;
+        let tree = if includes_tip {
+            // Nothing was done besides it: the merge has its tree, and its verdict holds.
+            tree_of(self.git, &self.project, work.as_str())
                 .map_err(|why| chain_of(&why))?
-                .ok_or_else(|| format!("the commit {work} has no tree"))?,
-            false => {
-                let merge =
-                    |both| merge_commits(self.git, &self.project, both, &message, self.at());
-                let merged = merge((&tip, work)).map_err(met_with(id))?;
-                if !merged.conflicts.is_empty() {
-                    // A conflict is mended on the task's own branch, which is the first parent then.
-                    let mended = merge((work, &tip)).map_err(met_with(id))?;
-                    let files = merged.conflicts.iter().map(ToString::to_string).collect();
-                    return Ok(Err((snapshot(&mended.commit, &mended.tree), files)));
-                }
-                merged.tree
+                .ok_or_else(|| format!("the commit {work} has no tree"))?
+        } else {
+            let merge = |ours: &Oid, theirs: &Oid| {
+                merge_commits(self.git, &self.project, ours, theirs, &message, self.at())
+            };
+            let merged = merge(&tip, work).map_err(met_with(id))?;
+            if !merged.conflicts.is_empty() {
+                // A conflict is fixed on the task's own branch, which is the first parent then.
+                let mended = merge(work, &tip).map_err(met_with(id))?;
+                let files = merged.conflicts.iter().map(ToString::to_string).collect();
+                return Ok(Err((snapshot(&mended.commit, &mended.tree), files)));
             }
+            merged.tree
         };
         chain.works.push(work.clone());
         let alone = chain.works.len() == 1 && parent.as_ref() == Some(&chain.onto);
-        let commit = match alone {
-            true => work.clone(),
-            false => {
-                let parents: Vec<&Oid> = std::iter::once(&chain.onto).chain(&chain.works).collect();
-                unite(self.git, &self.project, &tree, &parents, &message, self.at())
-                    .map_err(met_with(id))?
-            }
+        let commit = if alone {
+            work.clone()
+        } else {
+            let parents: Vec<&Oid> = std::iter::once(&chain.onto).chain(&chain.works).collect();
+            unite(self.git, &self.project, &tree, &parents, &message, self.at())
+                .map_err(met_with(id))?
         };
         chain.tip = Some(commit.clone());
         Ok(Ok(snapshot(&commit, &tree)))
     }
 
-    /// Gives the commit of a task to merge. Where conflicts were mended, the commit that held their markers is left out;
-    /// what an agent put on a root of its own is put on what the task began from.
+    /// Returns the commit of a task to merge. If conflicts were fixed, the commit with their
+    /// markers is left out. Work that an agent put on a root commit of its own is moved to the
+    /// task's base.
     fn work_of(&self, id: &TaskId, task: &Task) -> Result<Oid, Stuck> {
         let head = task.head.as_ref().ok_or_else(|| format!("task {id} left no work"))?;
         let (work, tree) = (oid(&head.commit)?, tree_oid(&head.tree)?);
@@ -198,26 +201,28 @@ impl<'a> Site<'a> {
             return unite(&parents, &format!("Merge the work of others into task {id}"));
         }
         let base = oid(&task.base.as_ref().unwrap_or(&self.run.spec.target.base).commit)?;
-        match related(self.git, &self.project, &work, &base).map_err(met_with(id))? {
-            true => Ok(work),
-            false => unite(&[&base], &format!("Do task {id}")),
+        if related(self.git, &self.project, &work, &base).map_err(met_with(id))? {
+            Ok(work)
+        } else {
+            unite(&[&base], &format!("Do task {id}"))
         }
     }
 
-    /// Gives a conflict that was to be mended, and of which some files still have the lines around both sides.
+    /// Returns a conflict that was to be fixed and of which some files still have conflict markers.
     fn left_in_conflict(&self, id: &TaskId, task: &Task) -> Result<Option<Conflict>, Stuck> {
         let Some(((work, onto), head)) = task.mended.clone().zip(task.head.clone()) else {
             return Ok(None);
         };
-        let (both, tree) = ((&oid(&work)?, &oid(&onto)?), tree_oid(&head.tree)?);
-        let files = unmended(self.git, &self.project, both, &tree).map_err(met_with(id))?;
+        let (ours, theirs, tree) = (oid(&work)?, oid(&onto)?, tree_oid(&head.tree)?);
+        let files = unmended(self.git, &self.project, &ours, &theirs, &tree);
+        let files = files.map_err(met_with(id))?;
         let files: Vec<String> = files.iter().map(ToString::to_string).collect();
         let conflict = Conflict { task: id.clone(), work, onto, merge: head, files };
         Ok((!conflict.files.is_empty()).then_some(conflict))
     }
 
     fn integrate(&self, len: usize) -> Result<(), String> {
-        let batch = self.graph.queue.batch.as_ref().ok_or("no batch is on its way")?;
+        let batch = self.graph.queue.batch.as_ref().ok_or("there is no batch in progress")?;
         let link = len.checked_sub(1).and_then(|at| batch.links.get(at));
         let to = oid(&link.ok_or("the batch is shorter")?.merge.commit)?;
         if self.run.head.is_none() && self.begin_branch(&to)? {
@@ -226,17 +231,19 @@ impl<'a> Site<'a> {
         go_forward(self.git, &self.project, &self.run.spec.branch, &to)
     }
 
-    /// Makes the run's branch; false if it is there and has some of the run's own work, which a daemon put there that
-    /// could not tell so. One that has nothing but what the run began from is somebody else's.
+    /// Creates the run's branch. Returns false if it exists and has some of the run's own work,
+    /// which an earlier daemon put there without recording it. A branch with nothing beyond the
+    /// run's base is not the run's.
     fn begin_branch(&self, to: &Oid) -> Result<bool, String> {
         let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain_of(&why))?;
         match branch_at(self.git, &self.project, &branch, to) {
             Ok(()) => Ok(true),
             Err(landing::Error::Taken { branch, found }) => {
                 let base = oid(&self.run.spec.target.base.commit)?;
-                match includes(self.git, &self.project, &base, &found).map_err(told)? {
-                    true => Err(told(landing::Error::Taken { branch, found })),
-                    false => Ok(false),
+                if includes(self.git, &self.project, &base, &found).map_err(told)? {
+                    Err(told(landing::Error::Taken { branch, found }))
+                } else {
+                    Ok(false)
                 }
             }
             Err(why) => Err(told(why)),
@@ -244,7 +251,7 @@ impl<'a> Site<'a> {
     }
 
     fn bring(&self, no: u32) -> Result<(), String> {
-        let errand = self.run.errand(no).ok_or("nothing is to be brought anywhere")?;
+        let errand = self.run.errand(no).ok_or("no worktree move is pending")?;
         let (path, branch) =
             self.run.worktree(errand.session).ok_or("the run has no such worktree")?;
         if !Path::new(&path).is_dir() {
@@ -254,17 +261,18 @@ impl<'a> Site<'a> {
         let name = RefName::of_branch(&branch);
         match forward(self.git, &self.project, &name, &oid(&to.commit)?).map_err(told)? {
             Forward::Done => Ok(()),
-            // Mended conflicts are merged without the commit that held their markers.
+            // Fixed conflicts are merged without the commit that had their markers.
             Forward::Elsewhere(found) if self.is_recorded(errand.session, &found) => {
-                carry(self.git, &self.project, &name, (&found, &oid(&to.commit)?)).map_err(told)
+                carry(self.git, &self.project, &name, &found, &oid(&to.commit)?).map_err(told)
             }
             Forward::Elsewhere(_) => {
-                Err(format!("its worktree stands on work that {} does not have", to.commit.0))
+                Err(format!("its worktree has work that {} does not contain", to.commit.0))
             }
         }
     }
 
-    /// Says whether a commit is the newest work of a session for a task, whose tree is merged or is to be.
+    /// Whether a commit is the newest work of a session for a task, whose tree is merged or will
+    /// be.
     fn is_recorded(&self, session: SessionId, commit: &Oid) -> bool {
         let mut own = self.graph.tasks().filter(|(_, task)| task.worker == Some(session));
         own.any(|(_, task)| task.head.as_ref().is_some_and(|head| head.commit.0 == commit.as_str()))
@@ -277,7 +285,7 @@ impl<'a> Site<'a> {
         Message { text: text.to_owned(), trailers }
     }
 
-    /// The time of every merge of a run: the same call has to give the same commit.
+    /// The time of every merge of a run: the same call has to produce the same commit.
     fn at(&self) -> i64 {
         self.run.opened.wall_ms / 1_000
     }

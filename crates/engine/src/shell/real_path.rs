@@ -1,4 +1,4 @@
-//! Where the paths of an approval lead: rules compare both what a file is called and where it is.
+//! Resolves the paths of an approval: rules compare both a file's name and its real location.
 
 use std::{
     fs,
@@ -9,10 +9,10 @@ use provost_core::{request::Subject, session::Signal};
 
 use super::held;
 
-/// How many links without a target are followed one after the other.
+/// The maximum number of dangling links that are followed one after the other.
 const MAX_LINKS: usize = 40;
 
-/// Adds to what is asked for where its paths lead. Anything else stays as it is.
+/// Adds the real locations of the paths to a request. Other signals stay as they are.
 pub(super) async fn added(mut signal: Signal, cwd: &Path) -> Signal {
     if let Signal::Asked(asked) = &mut signal
         && let Some(subject) = asked.subject.as_deref_mut().filter(|s| !s.paths.is_empty())
@@ -28,20 +28,20 @@ fn begin(subject: &Subject, cwd: &Path) -> PathBuf {
     subject.cwd.as_deref().map_or_else(|| cwd.to_owned(), |own| cwd.join(own))
 }
 
-/// Gives the place as text; nothing, which no rule allows, where it is not known or is no text.
+/// Returns the location as text. Empty, which no rule allows, if it is unknown or not UTF-8.
 fn told(path: &Path) -> String {
     let place = real(path, MAX_LINKS).and_then(|place| place.into_os_string().into_string().ok());
     place.unwrap_or_default()
 }
 
-/// Follows the links of all that exists of a path; the rest is added as it is.
+/// Resolves the links of the existing part of a path, and appends the rest as it is.
 fn real(path: &Path, links: usize) -> Option<PathBuf> {
     if let Ok(place) = fs::canonicalize(path) {
         return Some(place);
     }
     let parent = path.parent()?;
     match fs::read_link(path) {
-        // What does not exist yet is made where the link leads.
+        // A file that does not exist yet is created where the link points.
         Ok(target) => real(&parent.join(target), links.checked_sub(1)?),
         Err(_) => Some(real(parent, links)?.join(path.file_name()?)),
     }
@@ -68,6 +68,6 @@ mod tests {
         assert_eq!(leads("in/dangling"), place("later"));
         assert_eq!(leads("in/dangling/below"), place("later/below"));
         assert_eq!(leads("in/round"), "", "it leads nowhere");
-        assert_eq!(leads("none/../in"), "", "what climbs out of nothing is not known");
+        assert_eq!(leads("none/../in"), "", "a parent of a missing directory is unknown");
     }
 }

@@ -1,4 +1,4 @@
-//! What a run owes itself: committing, landing, its hooks and its report card.
+//! The effects of a run: committing, landing, its hooks and its report card.
 
 use provost_core::{
     ids::SessionId,
@@ -28,7 +28,7 @@ pub(crate) struct Carrier<'a> {
 }
 
 impl Carrier<'_> {
-    /// Carries out an effect of a run, and gives what came of it.
+    /// Carries out an effect of a run, and returns its result.
     pub(crate) async fn carry_out(
         self,
         run: &Run,
@@ -41,7 +41,8 @@ impl Carrier<'_> {
         if effect.waits_for_git() {
             self.git_calls.settled().await;
         }
-        // One landing at a time: what says whether something has landed comes after all that was landing.
+        // One landing at a time: the check whether something has landed comes after all landings in
+        // progress.
         let lands = matches!(
             effect,
             Effect::Integrate { .. } | Effect::Land { .. } | Effect::LookLanded { .. }
@@ -87,7 +88,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// Does something that writes files of a checkout, apart from what has to be quick.
+    /// Does work that writes files of a checkout, apart from quick work.
     async fn write(
         self,
         run: &Run,
@@ -115,7 +116,7 @@ impl Carrier<'_> {
     ) -> Command {
         let Carrier { world, effects, .. } = self;
         if *cancel.borrow() {
-            // It may have landed before the daemon that was to tell so died.
+            // It may have landed before the daemon that was to record it died.
             return self.landed_already(run, key, run.leg().no).await;
         }
         match run.spec.land {
@@ -138,7 +139,7 @@ impl Carrier<'_> {
     }
 }
 
-/// Does something in git, apart from what has to be quick.
+/// Does work in git, apart from quick work.
 async fn blocking(
     git: Git,
     run: &Run,

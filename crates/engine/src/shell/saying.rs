@@ -1,4 +1,4 @@
-//! What is said to an agent, in the form that its driver takes.
+//! Encodes messages to an agent in the form that its driver takes.
 
 use provost_core::{
     ids::LaunchId,
@@ -7,16 +7,19 @@ use provost_core::{
 };
 use provost_drivers::{Answer, Saying};
 
-/// Gives the text of a message as it is typed into a pane.
+/// Returns the text of a message as it is typed into a pane.
 pub(super) fn typed(session: &Session) -> impl Fn(&Message) -> String {
-    |message| match message.kind == MessageKind::Compact {
-        // A command to the agent's own composer, and meant as one.
-        true => session::pasted(&message.text),
-        false => session::literally(session.spec.agent.driver, &message.text),
+    |message| {
+        if message.kind == MessageKind::Compact {
+            // A command to the agent's own composer, and meant as one.
+            session::pasted(&message.text)
+        } else {
+            session::literally(session.spec.agent.driver, &message.text)
+        }
     }
 }
 
-/// Returns a message as bytes for the agent; none if it cannot be told this.
+/// Encodes a message for the agent. `None` if its driver cannot express it.
 pub(super) fn said(
     session: &Session,
     launch: LaunchId,

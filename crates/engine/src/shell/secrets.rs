@@ -1,5 +1,5 @@
-//! Secret answers, on their way to an agent and afterwards. They are in memory only: a daemon that dies forgets
-//! them, and what was on its way is asked again.
+//! Secret answers, during delivery to an agent and afterwards. They are in memory only: a daemon
+//! that dies forgets them, and undelivered ones are asked again.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use provost_core::{
     session::Testimony,
 };
 
-/// So many bytes are remembered to be hidden; beyond that the oldest session's are forgotten.
+/// The maximum number of bytes to mask. Beyond that the oldest session's are forgotten.
 const MAX_HIDDEN: usize = 1 << 20;
 
-/// The secrets that wait to be delivered, and those that are to be hidden. Cheap to clone.
+/// The secrets that wait for delivery, and those to mask. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Secrets {
     state: Arc<Mutex<State>>,
@@ -25,11 +25,11 @@ pub struct Secrets {
 #[derive(Default)]
 struct State {
     waiting: BTreeMap<(SessionId, String), Reply>,
-    /// The forms in which an agent may repeat what it was told.
+    /// The forms in which an agent may repeat a secret.
     hidden: BTreeMap<SessionId, Vec<Vec<u8>>>,
 }
 
-/// Shows nothing of what is kept.
+/// Shows no values.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
@@ -37,7 +37,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Keeps what a message says until it is delivered, and hides it from now on.
+    /// Keeps an answer until it is delivered, and masks it from now on.
     pub(crate) fn keep(&self, session: SessionId, message: &str, asked: &Asked, reply: &Reply) {
         let mut state = self.lock();
         state.waiting.insert((session, message.to_owned()), reply.clone());
@@ -58,12 +58,12 @@ impl Secrets {
         self.lock().waiting.remove(&(session, message.to_owned()));
     }
 
-    /// Gives what a holder of the session has to hide.
+    /// Returns the forms that a holder of the session has to mask.
     pub(crate) fn hidden(&self, session: SessionId) -> Vec<Vec<u8>> {
         self.lock().hidden.get(&session).cloned().unwrap_or_default()
     }
 
-    /// Hides secrets in what was said about a session beside its stream.
+    /// Masks secrets in reports about a session.
     pub(crate) fn hide(&self, session: SessionId, said: &Testimony) -> Testimony {
         let forms = self.hidden(session);
         match said {
@@ -87,17 +87,18 @@ fn size(hidden: &BTreeMap<SessionId, Vec<Vec<u8>>>) -> usize {
     hidden.values().flatten().map(Vec::len).sum()
 }
 
-/// The forms are those of JSON, so a text is looked at in that form. If it could not be read any more, all of it is
-/// hidden.
+/// Masks a text. The forms are those of JSON, so the text is compared in that form. If the result
+/// cannot be parsed any more, all of it is masked.
 fn without(text: &str, forms: &[Vec<u8>]) -> String {
     let line = serde_json::Value::from(text).to_string();
     let masked = forms.iter().fold(line.clone(), |line, form| {
         let form = String::from_utf8_lossy(form);
         line.replace(form.as_ref(), &"*".repeat(form.len()))
     });
-    match masked == line {
-        true => text.to_owned(),
-        false => serde_json::from_str(&masked).unwrap_or_else(|_| "*".repeat(text.len())),
+    if masked == line {
+        text.to_owned()
+    } else {
+        serde_json::from_str(&masked).unwrap_or_else(|_| "*".repeat(text.len()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the machine is short of: looked for before something is begun, and found in what came of it.
+//! Shortages of the machine: detected before an effect starts, and recognised in its result.
 
 use std::{
     collections::BTreeMap,
@@ -26,23 +26,23 @@ use tokio::sync::watch;
 use super::held;
 use crate::stream::Subject;
 
-/// With less room than this on the disk nothing is launched.
+/// With less free disk space than this nothing is launched.
 const FREE_DISK: u64 = 16 << 20;
 
-/// The same for inodes.
+/// With fewer free inodes than this nothing is launched.
 const FREE_INODES: u64 = 64;
 
-/// Of the descriptors that the daemon may have, one in so many is kept for commands: no launch takes it.
+/// One in this many of the daemon's descriptors is reserved for commands: no launch takes it.
 const KEPT_SHARE: u64 = 4;
 const LEAST_KEPT: u64 = 48;
 const MOST_KEPT: u64 = 512;
 
-/// Looks at the disk of a directory.
+/// Checks the disk of a directory.
 pub(crate) fn of_disk(home: &Path) -> Option<Shortage> {
     let about = match rustix::fs::statvfs(home) {
         Ok(about) => about,
         Err(why) => {
-            let detail = format!("cannot look at the disk of {}: {why}", home.display());
+            let detail = format!("cannot read the disk of {}: {why}", home.display());
             return Shortage::from_os_error(why.raw_os_error(), detail);
         }
     };
@@ -69,7 +69,7 @@ pub(crate) fn of_disk(home: &Path) -> Option<Shortage> {
     })
 }
 
-/// Looks at the descriptors of this process.
+/// Checks the descriptors of this process.
 pub(crate) fn of_descriptors() -> Option<Shortage> {
     let limit = getrlimit(Limit::Nofile).current?;
     let kept = (limit / KEPT_SHARE).clamp(LEAST_KEPT, MOST_KEPT);
@@ -89,7 +89,8 @@ pub(crate) fn of_descriptors() -> Option<Shortage> {
     })
 }
 
-/// Makes sure that a directory of the home is there and can be written to. One that was removed is made again.
+/// Makes sure that a directory of the home exists and is writable. One that was removed is created
+/// again.
 pub(crate) fn of_directory(directory: &Path) -> Option<Shortage> {
     let ready = private::own_dir(directory)
         .and_then(|()| Ok(rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK)?));
@@ -108,7 +109,7 @@ pub(crate) fn of_directory(directory: &Path) -> Option<Shortage> {
     }))
 }
 
-/// Tells a lack of inodes from a lack of blocks: the error is the same.
+/// Distinguishes a lack of inodes from a lack of blocks: the error is the same.
 pub(crate) fn refined(shortage: Shortage, home: &Path) -> Shortage {
     match (shortage.resource, of_disk(home)) {
         (Resource::DiskSpace, Some(found)) if found.resource == Resource::Inodes => found,
@@ -116,7 +117,7 @@ pub(crate) fn refined(shortage: Shortage, home: &Path) -> Shortage {
     }
 }
 
-/// The shortage that kept an effect of a session from being done, if one did.
+/// Returns the shortage that made an effect of a session fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
 pub(crate) fn in_session(command: &Command) -> Option<Shortage> {
     match command {
@@ -129,7 +130,7 @@ pub(crate) fn in_session(command: &Command) -> Option<Shortage> {
     }
 }
 
-/// The same for a run.
+/// Returns the shortage that made an effect of a run fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
 pub(crate) fn in_run(command: &run::Command) -> Option<Shortage> {
     match command {
@@ -143,7 +144,7 @@ pub(crate) fn in_run(command: &run::Command) -> Option<Shortage> {
     }
 }
 
-/// The same for a task.
+/// Returns the shortage that made an effect of a team fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
 pub(crate) fn in_task(command: &task::Command) -> Option<Shortage> {
     match command {
@@ -169,13 +170,13 @@ fn in_hook(end: &HookEnd) -> Option<Shortage> {
     }
 }
 
-/// The effects of runs and tasks that wait for a resource. Sessions record their own.
+/// The effects of runs and teams that wait for a resource. Sessions record their own.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     effects: Arc<Mutex<BTreeMap<(Subject, EffectKey), Shortage>>>,
 }
 
-/// An effect that may have to wait. It waits no longer when this is dropped.
+/// An effect that may have to wait. Dropping this value ends the wait.
 pub(crate) struct Wait {
     waits: Waits,
     key: (Subject, EffectKey),
@@ -191,21 +192,21 @@ impl Waits {
         Wait { waits: self.clone(), key: (subject, key), tries: 0 }
     }
 
-    /// What an effect of a run waits for.
+    /// Returns the shortage that an effect of a run waits for.
     pub(crate) fn of_run(&self, run: RunId) -> Option<Shortage> {
         let waits = self.lock();
         let found = waits.iter().find(|((subject, _), _)| *subject == Subject::Run(run));
         found.map(|(_, shortage)| shortage.clone())
     }
 
-    /// What the effects of runs and tasks wait for.
+    /// Returns the shortages that the effects of runs and teams wait for.
     pub(crate) fn all(&self) -> Vec<(Subject, Shortage)> {
         self.lock().iter().map(|((subject, _), shortage)| (*subject, shortage.clone())).collect()
     }
 }
 
 impl Wait {
-    /// Waits before the next try; whether it is still wanted then.
+    /// Waits before the next attempt. Returns false if the effect was cancelled.
     pub(crate) async fn pause(
         &mut self,
         shortage: Shortage,

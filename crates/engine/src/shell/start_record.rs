@@ -1,9 +1,9 @@
-//! Start records: which effects Provost itself has started, and where.
+//! Start records: the effects that Provost itself has started, and their directories.
 //!
-//! A check, hook, setup, push or call of `gh` runs in a directory whose name has a random part. The name is recorded
-//! here, durably and authenticated with the home's key, before the holder starts. So a daemon that crashed finds the
-//! same directory again and nothing runs twice, and a record that somebody else made counts for nothing: it is moved
-//! aside.
+//! A check, hook, setup, push or call of `gh` runs in a directory whose name has a random part. The
+//! name is recorded here, durably and authenticated with the home's key, before the holder starts.
+//! So a daemon that crashed finds the same directory again and nothing runs twice. A record that
+//! Provost did not write counts for nothing: it is moved aside.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -24,12 +24,12 @@ use super::home::Home;
 /// A longer start record was not written by Provost.
 const MAX_RECORD: u64 = 64 << 10;
 
-/// Stands between an effect's name and the random part of its directory's name.
+/// Separates an effect's name from the random part of its directory's name.
 pub(crate) const RANDOM_MARK: char = '~';
 
 const VERSION: u32 = 1;
 
-/// What the key of the authentication code is derived for.
+/// The derivation context of the authentication key.
 const MAC_CONTEXT: &str = "provost 2026-11 start record of an effect";
 
 /// An effect that Provost started, or is about to start.
@@ -38,11 +38,11 @@ pub(crate) struct StartRecord {
     version: u32,
     /// The effect's owner and key, or the launch's id.
     pub(super) name: String,
-    /// The random part of its directory's name; a launch has none.
+    /// The random part of its directory's name. A launch has none.
     random: Option<String>,
     argv: String,
-    /// Digests of the directories that it may have been started in: a start that a crash interrupted is made again
-    /// in another checkout.
+    /// Digests of the directories that it may have been started in: a start that a crash
+    /// interrupted is repeated in another checkout.
     cwds: Vec<String>,
 }
 
@@ -52,12 +52,12 @@ struct Authenticated {
     mac: String,
 }
 
-/// What the file of a start record holds.
+/// The content of a start record's file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Loaded {
     Missing,
     Valid(StartRecord),
-    /// There is something that Provost did not write.
+    /// The file was not written by Provost.
     Forged,
 }
 
@@ -69,18 +69,18 @@ pub(crate) struct StartRecords {
 }
 
 impl StartRecord {
-    /// The start of an effect whose directory gets a random name.
+    /// Returns the start of an effect whose directory gets a random name.
     pub(crate) fn of_effect(name: String, spec: &HoldSpec) -> io::Result<StartRecord> {
         Ok(StartRecord { random: Some(random()?), ..StartRecord::of_launch(name, spec) })
     }
 
-    /// The start of a launch, whose directory is named by its id.
+    /// Returns the start of a launch, whose directory is named by its id.
     pub(crate) fn of_launch(name: String, spec: &HoldSpec) -> StartRecord {
         let cwds = vec![digest_of_path(&spec.cwd)];
         StartRecord { version: VERSION, name, random: None, argv: digest_of(&spec.argv), cwds }
     }
 
-    /// The name of the directory in which it runs.
+    /// Returns the name of the directory in which it runs.
     pub(crate) fn directory(&self) -> String {
         match &self.random {
             Some(random) => format!("{}{RANDOM_MARK}{random}", self.name),
@@ -93,7 +93,7 @@ impl StartRecord {
         self.argv == digest_of(argv)
     }
 
-    /// Adds a directory in which it may be started; whether that is news.
+    /// Adds a directory in which it may be started. Returns whether it is new.
     pub(crate) fn add_cwd(&mut self, cwd: &Path) -> bool {
         let cwd = digest_of_path(cwd);
         let is_new = !self.cwds.contains(&cwd);
@@ -136,7 +136,7 @@ impl StartRecords {
         Ok(if valid { Loaded::Valid(record) } else { Loaded::Forged })
     }
 
-    /// Returns the names of recorded effects whose key has this end.
+    /// Returns the names of recorded effects whose key has this suffix.
     pub(crate) fn names(&self, key_end: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.home.starts())? {
@@ -153,7 +153,7 @@ impl StartRecords {
         let bytes = serde_json::to_vec(&Authenticated { record: record.clone(), mac })?;
         let path = self.home.start(&record.name);
         let new = path.with_extension("new");
-        // What a crash left; a link of this name is removed itself.
+        // Left by a crash. A link of this name is removed itself.
         fs::remove_file(&new).ok();
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(&bytes)?;
@@ -162,7 +162,7 @@ impl StartRecords {
         File::open(self.home.starts())?.sync_all()
     }
 
-    /// Forgets an effect that may be started again.
+    /// Removes the record of an effect that may be started again.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         match fs::remove_file(self.home.start(name)) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
@@ -170,8 +170,8 @@ impl StartRecords {
         }
     }
 
-    /// Moves all that has the name of an effect which Provost has not started, and returns where to, relative to the
-    /// home.
+    /// Moves every directory with the name of an effect that Provost has not started, and returns
+    /// the new locations, relative to the home.
     pub(crate) fn set_aside_directories(&self, name: &str) -> io::Result<Vec<PathBuf>> {
         let with_random = format!("{name}{RANDOM_MARK}");
         let mut moved = Vec::new();
@@ -190,7 +190,7 @@ impl StartRecords {
         self.set_aside(&self.home.start(name))
     }
 
-    /// Moves something to the directory of forged records. A link is moved itself.
+    /// Moves a path to the directory of forged records. A link is moved itself.
     pub(crate) fn set_aside(&self, path: &Path) -> io::Result<PathBuf> {
         let forged = self.home.forged();
         DirBuilder::new().recursive(true).mode(0o700).create(&forged)?;
@@ -206,7 +206,7 @@ impl StartRecords {
     }
 }
 
-/// Finds the directory that a row names by an effect's name. For display only: nothing is decided by it.
+/// Finds the directory for an effect's name in a row. For display only: nothing is decided by it.
 pub fn output_directory(home: &Path, output: &str) -> PathBuf {
     let plain = home.join(output);
     let name = plain.file_name().map(|name| name.to_string_lossy().into_owned());

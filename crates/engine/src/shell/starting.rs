@@ -15,7 +15,7 @@ use provost_holder::{End, ExitRecord};
 
 use super::held::{self, NoneLeft, chain};
 
-/// How often it is looked whether a start is over.
+/// The interval between checks whether a start is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The launches that are being started, so that a stop does not overtake a start.
@@ -37,7 +37,7 @@ impl Starting {
         Start { starting: self.clone(), launch }
     }
 
-    /// Waits until no start of the launch is under way.
+    /// Waits until no start of the launch is in progress.
     pub(super) async fn wait_for(&self, launch: LaunchId) {
         while self.lock().contains(&launch) {
             held::pause(LOOK_AGAIN).await;
@@ -65,7 +65,7 @@ impl From<String> for NotLaunched {
     }
 }
 
-/// What is missing is looked for before anything is begun.
+/// Shortages are detected before anything is started.
 impl From<Shortage> for NotLaunched {
     fn from(shortage: Shortage) -> NotLaunched {
         let reason = shortage.detail.clone();
@@ -79,13 +79,13 @@ impl From<held::Error> for NotLaunched {
     }
 }
 
-/// Says that an effect waits for a resource.
+/// Reports that an effect waits for a resource.
 pub(super) fn short(session: &Session, effect: &Effect, shortage: Shortage) -> Command {
     let effect = effect.key();
     Command::EffectShort { tries: session.tries_of(&effect), effect, shortage }
 }
 
-/// Sees whether the agent of somebody else is there. What has gone meanwhile is not adopted.
+/// Checks whether an external agent is alive. One that has ended meanwhile is not adopted.
 pub(super) async fn adopt(launch: LaunchId, adopted: &session::Adopted) -> Command {
     let Some(process) = adopted.process.clone() else {
         return Command::LaunchAdopted { launch, child: None };
@@ -97,16 +97,17 @@ pub(super) async fn adopt(launch: LaunchId, adopted: &session::Adopted) -> Comma
             let reason = format!("process {} has ended before it was watched", process.pid);
             Command::LaunchFailed { launch, reason }
         }
-        // It is watched from now on, and looked for until it is seen.
+        // It is watched from now on, and probed until it is seen.
         Err(_) => Command::LaunchAdopted { launch, child: Some(process) },
     }
 }
 
-/// Says what came of a launch of which nothing is left, and which was never recorded as running.
+/// Reports the result of a launch that is gone completely and was never recorded as running.
 pub(super) fn not_launched(launch: LaunchId, reason: String, none_left: &NoneLeft) -> Command {
-    match none_left.ran() {
-        true => Command::ProcessUnobserved { launch, why: reason },
-        false => Command::LaunchFailed { launch, reason },
+    if none_left.ran() {
+        Command::ProcessUnobserved { launch, why: reason }
+    } else {
+        Command::LaunchFailed { launch, reason }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a task owes: checks of its workers' work, run by Provost on what is committed of it.
+//! The effects of a team: checks of its workers' work, run by Provost on the committed tree.
 
 use std::{path::Path, sync::Arc};
 
@@ -23,28 +23,29 @@ use super::{
     held, work,
 };
 
-/// Carries out an effect of a task, and gives what came of it.
+/// Carries out an effect of a team, and returns its result.
 pub(crate) async fn carry_out(
     git: &Git,
     checks: &CheckRunner,
-    (task, worker): (&Task, Option<Arc<Session>>),
+    task: &Task,
+    worker: Option<Arc<Session>>,
     effect: Effect,
     cancel: watch::Receiver<bool>,
 ) -> Command {
     let Effect::RunCheck(owed) = effect;
-    // Whoever works in the directory itself, with no tree of its own that is kept, works in the task's checkout.
+    // A worker without a worktree of its own works in the team's checkout.
     let worker = worker.filter(|worker| worker.spec.work != Work::Plain);
     let worker = worker.map_or_else(|| of_the_checkout(task), |worker| (*worker).clone());
     let no = owed.no;
     let (receipt, compared) = match owed.pictures.clone() {
         Some(pictures) => compare(git, worker, *pictures, no).await,
-        None => (check(git, checks, (task, worker), owed, cancel).await, None),
+        None => (check(git, checks, task, worker, owed, cancel).await, None),
     };
     Command::CheckDone { no, receipt: Box::new(receipt), compared: compared.map(Box::new) }
 }
 
-/// Compares two pictures where the worker works. They may be what git ignores; what else there is of the work is told
-/// by its tree, if it has one.
+/// Compares two pictures in the worker's directory. Git may ignore them. The tree, if there is one,
+/// identifies the rest of the work.
 async fn compare(
     git: &Git,
     worker: Session,
@@ -60,8 +61,12 @@ async fn compare(
             WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &worker.spec.cwd,
         };
         let files = &pictures.files;
-        let named = (files.expected.as_str(), files.actual.as_str());
-        let found = provost_verify::compare(Path::new(cwd), named, files.tolerance);
+        let found = provost_verify::compare(
+            Path::new(cwd),
+            &files.expected,
+            &files.actual,
+            files.tolerance,
+        );
         pictures.receipt(tree, found.map(measured).map_err(|why| why.to_string()))
     })
     .await
@@ -79,7 +84,8 @@ fn measured(found: provost_verify::Comparison) -> Measured {
 async fn check(
     git: &Git,
     checks: &CheckRunner,
-    (task, worker): (&Task, Session),
+    task: &Task,
+    worker: Session,
     owed: CheckOwed,
     cancel: watch::Receiver<bool>,
 ) -> Receipt {
@@ -87,7 +93,7 @@ async fn check(
     let taken = held::blocking(move || work::snapshot(&git, &looked, owed.no)).await;
     let (snapshot, _) = match taken {
         Ok(taken) => taken,
-        // Without a commit there is no tree that it could be about.
+        // Without a commit there is no tree that the receipt could be about.
         Err(why) => return unfinished_on(&owed.command, TreeId(String::new()), why),
     };
     let bounds = &task.spec.bounds;
@@ -96,7 +102,7 @@ async fn check(
         check_output: bounds.check_output,
         ..worker.spec.bounds.clone()
     };
-    // With the tree in its key: one that ran on another tree before a restart is not taken for this one.
+    // With the tree in its key: a check of another tree before a restart is not taken for this one.
     let base = base_of(&worker);
     let key = format!("task-{}-check-{}-{}", task.id.short(), owed.no, short(&snapshot.tree));
     let job = CheckJob {
@@ -114,7 +120,8 @@ fn short(tree: &TreeId) -> &str {
     tree.0.get(..12).unwrap_or(&tree.0)
 }
 
-/// A worker that Provost has no session of works in the checkout that the task was opened in.
+/// Returns a placeholder session for a worker without one: it works in the checkout that the team
+/// was opened in.
 fn of_the_checkout(task: &Task) -> Session {
     let agent = Agent {
         name: "nobody".to_owned(),

@@ -1,4 +1,4 @@
-//! What may be asked of the engine about tasks that stand alone, and what it answers.
+//! Requests about teams, and the replies.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -29,13 +29,13 @@ use crate::{
     acting, board::Turn, handoff_card, report::check_name, stream, task_card, task_help, task_look,
 };
 
-/// Who asks something of a task, as the socket proved it.
+/// The caller of a request about a team, as the socket proved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
     Operator,
-    /// A person who acts for a member, or the application that has the member.
+    /// A user who acts for a member, or the application that has the member.
     As(String),
-    /// An agent, which is the member whose session it is and nobody else, whoever it names.
+    /// An agent. It is always the member that its session is bound to, whatever name it gives.
     Launch {
         launch: LaunchId,
         named: Option<String>,
@@ -52,15 +52,15 @@ impl By {
     }
 }
 
-/// What stands for the caller's own task: the one that an agent works for, or the only one that is open.
+/// Names the caller's own team: the one that an agent is bound to, or the only open one.
 pub const OWN_TASK: &str = "@";
 
-/// A task with all who work on it and what holds from the beginning.
+/// A new team with its members, criteria, loop and first messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pairing {
     pub spec: TaskSpec,
     pub members: Vec<NewMember>,
-    /// Criteria of whoever opens it: accepted, not only proposed.
+    /// Criteria of the caller. They are accepted, not only proposed.
     #[serde(default)]
     pub criteria: Vec<NewCriterion>,
     #[serde(default)]
@@ -69,23 +69,23 @@ pub struct Pairing {
     pub posts: Vec<Post>,
 }
 
-/// Somebody who is to work on a task.
+/// A member of a new team.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewMember {
     pub name: String,
     pub role: Role,
     #[serde(default)]
     pub labels: Labels,
-    /// Whoever has none asks for its messages.
+    /// A member without one pulls its messages.
     #[serde(default)]
     pub session: Option<NewSession>,
 }
 
-/// The session of somebody who is to work on a task.
+/// The session of a new member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewSession {
-    /// One that exists, as a person names it.
+    /// An existing one, by id or name.
     Existing(String),
     New {
         id: SessionId,
@@ -93,7 +93,7 @@ pub enum NewSession {
     },
 }
 
-/// Something that must hold from the beginning.
+/// A criterion of a new team.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewCriterion {
     pub text: String,
@@ -102,14 +102,14 @@ pub struct NewCriterion {
     pub needs: Needs,
 }
 
-/// What may be asked about tasks.
+/// A request about teams.
 #[derive(Debug)]
 pub enum TaskAsk {
     Open {
         id: StandingId,
         spec: Box<TaskSpec>,
     },
-    /// Opens a task with all who work on it, or nothing.
+    /// Opens a team with all its members, or nothing.
     Pair {
         id: StandingId,
         pairing: Box<Pairing>,
@@ -119,7 +119,7 @@ pub enum TaskAsk {
         by: By,
         command: Box<Command>,
     },
-    /// The next message of whoever asks.
+    /// The next message of the caller.
     Next {
         task: String,
         by: By,
@@ -132,18 +132,18 @@ pub enum TaskAsk {
         task: String,
         by: By,
     },
-    /// All that a decision about the next step needs, as a member sees it.
+    /// Everything that a decision about the next step needs, as a member sees it.
     Cycle {
         task: String,
         by: By,
     },
-    /// Whether something that somebody waits for has happened, or can no longer happen.
+    /// Whether an awaited event has happened, or can no longer happen.
     Wait {
         task: String,
         by: By,
         awaited: Awaited,
     },
-    /// What a member is handed, or all of them, with the heartbeats of the task.
+    /// The hand-off of one member or all, with the heartbeats of the team.
     Handoff {
         task: String,
         by: By,
@@ -152,7 +152,7 @@ pub enum TaskAsk {
     List {
         limit: usize,
     },
-    /// The sessions that work for a task that is not over, each with the task's name.
+    /// The sessions that are bound to an open team, each with the team's name.
     Bound,
 }
 
@@ -189,8 +189,8 @@ impl TaskAsk {
     }
 }
 
-/// How often each asked in vain since it had something, and when it asked last, as far as this daemon knows. It is told
-/// with what is accepted, and is no reason to write anything before.
+/// How often each member polled in vain since its last message, and when it polled last, as far as
+/// this daemon knows. It is recorded with the next accepted message, and causes no write before.
 #[derive(Debug, Default)]
 pub(super) struct Polls(Mutex<HashMap<(StandingId, String), Poll>>);
 
@@ -222,12 +222,12 @@ impl Polls {
 }
 
 impl Owner {
-    /// Finds the task that something is asked about.
+    /// Resolves the team that a request is about.
     pub(super) fn subject_task(&self, ask: &TaskAsk) -> Option<StandingId> {
         ask.named().and_then(|(named, by)| self.resolve_task(named, by).ok())
     }
 
-    /// Gives the sessions that exist and are to work for a task.
+    /// Returns the existing sessions that a request binds to a team.
     pub(super) fn sessions_to_bind(&self, ask: &TaskAsk) -> Vec<SessionId> {
         if let TaskAsk::Do { command, .. } = ask {
             return command.bound_session().into_iter().collect();
@@ -240,7 +240,7 @@ impl Owner {
         named.collect()
     }
 
-    /// Finds the task that is meant.
+    /// Resolves a team by its id, a part of it, or its name.
     fn resolve_task(&self, text: &str, by: &By) -> Result<StandingId, ApiError> {
         if text == OWN_TASK {
             return self.own_task(by);
@@ -249,10 +249,7 @@ impl Owner {
             let held = self.board.task(id).is_some();
             let stored =
                 || self.ledger.stream(&stream::task_stream_id(id)).map_err(|why| unread(&why));
-            return match held || stored()?.is_some() {
-                true => Ok(id),
-                false => Err(no_task(text)),
-            };
+            return if held || stored()?.is_some() { Ok(id) } else { Err(no_task(text)) };
         }
         let found = listing::find(stream::TASK, &self.ledger, text).map_err(|why| unread(&why))?;
         match found.as_slice() {
@@ -262,19 +259,19 @@ impl Owner {
         }
     }
 
-    /// Gives the task that an agent works for, or worked for last; for others the only one that is open.
+    /// Returns the team that an agent is or was last bound to; for other callers the only open one.
     fn own_task(&self, by: &By) -> Result<StandingId, ApiError> {
         let (own, none): (Vec<StandingId>, &str) = match by {
             By::Launch { launch, .. } => {
-                (self.board.tasks_of(launch.session), "this agent works for no task")
+                (self.board.tasks_of(launch.session), "this agent belongs to no team")
             }
             By::Operator | By::As(_) => {
                 let open = self.board.tasks().filter(|task| !task.phase.is_over());
-                (open.map(|task| task.id).take(2).collect(), "no task is open")
+                (open.map(|task| task.id).take(2).collect(), "no team is open")
             }
         };
         let last = match (by, own.is_empty()) {
-            // Whoever asks once more after the end is told of the end.
+            // A member that asks once more after the end learns about the end.
             (By::Launch { launch, .. }, true) => self.last_task(launch.session)?,
             (By::Launch { .. } | By::Operator | By::As(_), _) => None,
         };
@@ -283,20 +280,21 @@ impl Owner {
             ([], Some(last)) => Ok(last),
             ([], None) => Err(ApiError::new(Code::NotFound, none).next("provost task ls")),
             ([..], _) => {
-                let message = "there are several tasks: name the one that you mean";
+                let message = "there are several teams: name one of them";
                 Err(ApiError::new(Code::BadRequest, message).next("provost task ls"))
             }
         }
     }
 
-    /// Finds the newest task that a session worked for, by the index: it is over, and on no board.
+    /// Finds the newest team that a session was bound to, by the index: it is closed, and on no
+    /// board.
     fn last_task(&self, session: SessionId) -> Result<Option<StandingId>, ApiError> {
         let Some(sought) = Sought::new(&session.0.simple().to_string()) else { return Ok(None) };
         let mut newest = None;
         let found =
             self.ledger.find_streams(stream::TASK, FoundBy::Parts(&sought), LIKE, &mut |card| {
                 let row = card.card.as_deref().map(serde_json::from_str::<StandingTaskRow>);
-                // It is found by what anybody wrote, and meant by its members alone.
+                // Any text may match the index; only the members count.
                 let own = row.and_then(Result::ok).filter(|row| {
                     let mut sessions = row.members.iter().filter_map(|one| one.session.as_deref());
                     sessions.any(|one| one == session.to_string())
@@ -309,28 +307,28 @@ impl Owner {
         Ok(newest.map(|(_, id)| id))
     }
 
-    /// Answers what changes nothing.
+    /// Answers a read-only request.
     pub(super) fn answer_task(&mut self, ask: &TaskAsk) -> Result<String, ApiError> {
         match ask {
-            TaskAsk::Row { task, by } => self.with_sessions((task, by), |task, owner| {
+            TaskAsk::Row { task, by } => self.with_sessions(task, by, |task, owner| {
                 let look = |session| owner.board.session(session);
-                let mut row = task_card::row_with(task, (&owner.caller, &asking(task, by)), look);
+                let mut row = task_card::row_with(task, &owner.caller, &asking(task, by), look);
                 for member in &mut row.members {
                     member.polled_at = owner.polls.of(task.id, &member.name).map(|poll| poll.at);
                 }
                 Ok(json!({"ok": true, "task": row}))
             }),
-            TaskAsk::Messages { task, by } => self.with_task((task, by), |task, _| {
+            TaskAsk::Messages { task, by } => self.with_task(task, by, |task, _| {
                 let rows: Vec<_> =
                     task.messages.iter().map(|one| task_card::message(one)).collect();
                 Ok(json!({"ok": true, "task": task.id.to_string(), "messages": rows}))
             }),
-            TaskAsk::Cycle { task, by } => self.with_sessions((task, by), |task, owner| {
+            TaskAsk::Cycle { task, by } => self.with_sessions(task, by, |task, owner| {
                 let seen = seen_by(task, by)?;
                 let look = |session| owner.board.session(session);
                 Ok(json!({"ok": true, "cycle": task_look::look(task, &seen, &owner.caller, look)}))
             }),
-            TaskAsk::Wait { task, by, awaited } => self.with_task((task, by), |task, _| {
+            TaskAsk::Wait { task, by, awaited } => self.with_task(task, by, |task, _| {
                 Ok(match task.wait_status(*awaited) {
                     WaitStatus::Pending => json!({"ok": true, "status": "pending"}),
                     WaitStatus::Done(result) => {
@@ -341,9 +339,8 @@ impl Owner {
                     }
                 })
             }),
-            TaskAsk::Handoff { task, by, member } => self.with_task((task, by), |task, owner| {
-                handed(task, member.as_deref(), &owner.caller)
-            }),
+            TaskAsk::Handoff { task, by, member } => self
+                .with_task(task, by, |task, owner| handed(task, member.as_deref(), &owner.caller)),
             TaskAsk::List { limit } => {
                 let listing = Listing { extent: Extent::LiveAnd(*limit), ..Listing::default() };
                 let mut cards = Vec::new();
@@ -371,10 +368,11 @@ impl Owner {
         }
     }
 
-    /// Shows a task with its members' sessions, also those that are put away.
+    /// Shows a team with its members' sessions, including evicted ones.
     fn with_sessions(
         &mut self,
-        (named, by): (&str, &By),
+        named: &str,
+        by: &By,
         show: impl FnOnce(&Task, &Owner) -> Result<Value, ApiError>,
     ) -> Result<String, ApiError> {
         let id = self.resolve_task(named, by)?;
@@ -385,7 +383,7 @@ impl Owner {
         shown.map(|shown| shown.to_string())
     }
 
-    /// Says why a task is not on the board: it does not exist, or cannot be read.
+    /// Describes why a team is not on the board: it does not exist, or cannot be read.
     fn not_here(&self, id: StandingId, named: &str) -> ApiError {
         match self.unreadable.get(&stream::task_stream_id(id).to_string()) {
             None => no_task(named),
@@ -395,7 +393,8 @@ impl Owner {
 
     fn with_task(
         &mut self,
-        (named, by): (&str, &By),
+        named: &str,
+        by: &By,
         show: impl FnOnce(&Task, &Owner) -> Result<Value, ApiError>,
     ) -> Result<String, ApiError> {
         let id = self.resolve_task(named, by)?;
@@ -412,7 +411,7 @@ impl Owner {
         shown.map(|shown| shown.to_string())
     }
 
-    /// Decides a change of a task.
+    /// Decides a change of a team.
     pub(super) fn change_task(
         &self,
         turn: &mut Turn<'_>,
@@ -433,7 +432,7 @@ impl Owner {
                     check_name(name)?;
                     is_free(turn, name, Some(id))?;
                 }
-                self.do_task(turn, id, (&who, command), &acting::recorded(actor, &who))
+                self.do_task(turn, id, &who, command, &acting::recorded(actor, &who))
             }
             TaskAsk::Next { task, by } => {
                 let id = self.resolve_task(task, by)?;
@@ -471,7 +470,7 @@ impl Owner {
         Ok(json!({"ok": true, "id": row.id, "task": row}).to_string())
     }
 
-    /// Shows a task to who asks, as it would be after the decisions so far.
+    /// Builds the row of a team for the caller, as it would be after the decisions so far.
     pub(super) fn row_in(
         &self,
         turn: &Turn<'_>,
@@ -479,10 +478,10 @@ impl Owner {
         who: &Actor,
     ) -> Result<StandingTaskRow, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
-        Ok(task_card::row_with(task, (&self.caller, who), |session| turn.session(session)))
+        Ok(task_card::row_with(task, &self.caller, who, |session| turn.session(session)))
     }
 
-    /// Opens a task, its sessions and all that binds them in one commit: what cannot be done whole is not begun.
+    /// Opens a team, its sessions and their bindings in one commit, or nothing at all.
     fn open_pair(
         &self,
         turn: &mut Turn<'_>,
@@ -510,8 +509,8 @@ impl Owner {
         let posts = pairing.posts.iter().cloned();
         commands.extend(posts.map(|post| Command::Post(Box::new(post))));
         let new = self.about_to_be_opened(pairing);
-        turn.open_task_with(id, pairing.spec.clone(), (&commands, &new), actor).map_err(|why| {
-            // There is no such task to look at.
+        turn.open_task_with(id, pairing.spec.clone(), &commands, &new, actor).map_err(|why| {
+            // There is no team to show.
             ApiError::new(code(&why), why.to_string()).next("provost pair --help")
         })?;
         for member in &pairing.members {
@@ -523,7 +522,7 @@ impl Owner {
         self.opened(turn, id)
     }
 
-    /// Gives the sessions of a pair as they will be when nothing has happened to them.
+    /// Returns the new sessions of a pair in their initial state.
     fn about_to_be_opened(&self, pairing: &Pairing) -> Vec<Session> {
         let new = pairing.members.iter().filter_map(|member| match &member.session {
             Some(NewSession::New { id, spec }) => Some((*id, spec.clone())),
@@ -536,44 +535,45 @@ impl Owner {
         &self,
         turn: &mut Turn<'_>,
         id: StandingId,
-        asked: (&Actor, &Command),
+        who: &Actor,
+        command: &Command,
         actor: &str,
     ) -> Result<String, ApiError> {
-        let (who, command) = asked;
         let counted = self.with_polls(id, who, command);
         let draft = drafted(turn.task(id), who, command);
-        match turn.command_task(id, (who, counted.as_ref().unwrap_or(command)), actor) {
+        match turn.command_task(id, who, counted.as_ref().unwrap_or(command), actor) {
             None => Err(no_task(&id.to_string())),
-            Some(Err(Rejected::Nothing)) => self.told_again(turn, id, asked),
-            Some(Err(why)) => Err(refused_to(&why, id, asked)),
+            Some(Err(Rejected::Nothing)) => self.told_again(turn, id, who, command),
+            Some(Err(why)) => Err(refused_to(&why, id, who, command)),
             Some(Ok((_, events))) => {
                 if counted.is_some() {
                     self.polls.begin_anew(id, who.name());
                 }
                 let until = self.lease_until(turn.task(id), command);
-                self.changed(turn, (id, who), (&events, draft), until)
+                self.changed(turn, id, who, &events, draft, until)
             }
         }
     }
 
-    /// Gives the moment of the day for a deadline.
+    /// Returns the wall time of a deadline.
     fn wall_of(&self, mono_ms: u64) -> i64 {
         task_card::wall_of(self.clock.now(), mono_ms)
     }
 
-    /// Gives until when a message that was accepted may be acknowledged.
+    /// Returns the deadline for acknowledging an accepted message.
     fn lease_until(&self, task: Option<&Task>, command: &Command) -> Option<i64> {
         let Command::Accept { no, .. } = command else { return None };
         let lease = task?.message(*no)?.standing.lease()?;
         lease.until_ms.map(|until| self.wall_of(until))
     }
 
-    /// Answers a change that was made before with what it changed then.
+    /// Answers a repeated change with the result of the first one.
     fn told_again(
         &self,
         turn: &Turn<'_>,
         id: StandingId,
-        (who, command): (&Actor, &Command),
+        who: &Actor,
+        command: &Command,
     ) -> Result<String, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
         let sent = command.message_key().and_then(|key| task.sent(who, key));
@@ -595,12 +595,14 @@ impl Owner {
         Ok(reply.to_string())
     }
 
-    /// Answers with what was changed; what was refused and recorded is an error all the same.
+    /// Answers with the changed rows. A refusal is an error even if it was recorded.
     fn changed(
         &self,
         turn: &Turn<'_>,
-        (id, who): (StandingId, &Actor),
-        (events, draft): (&[Event], Option<DraftRow>),
+        id: StandingId,
+        who: &Actor,
+        events: &[Event],
+        draft: Option<DraftRow>,
         lease_until: Option<i64>,
     ) -> Result<String, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
@@ -610,12 +612,13 @@ impl Owner {
             changed.map(|(name, row)| (name, task_card::written(&row))).collect();
         rows.extend(draft.map(|draft| ("draft", task_card::written(&draft))));
         rows.extend(lease_until.map(|until| ("lease_until", until.to_string())));
-        // Written out at once: a value of all that in between would cost more than the change. And who changed a message
-        // has no use for a task with thousands of members.
+        // Serialized directly: an intermediate value would cost more than the change. And the
+        // sender of a message does not need a row with thousands of members.
         let of_message = rows.contains_key("message");
-        let row = match of_message && events.iter().all(task_card::is_of_message) {
-            true => task_card::written(&task_card::head(task)),
-            false => task_card::written(&self.row_in(turn, id, who)?),
+        let row = if of_message && events.iter().all(task_card::is_of_message) {
+            task_card::written(&task_card::head(task))
+        } else {
+            task_card::written(&self.row_in(turn, id, who)?)
         };
         let mut reply = format!("{{\"ok\":true,\"task\":{row}");
         for (name, row) in rows {
@@ -625,14 +628,14 @@ impl Owner {
         Ok(reply)
     }
 
-    /// How often was asked in vain is known here, and not taken from whoever asks.
+    /// Fills in the number of polls in vain, which is known here and not taken from the caller.
     fn with_polls(&self, id: StandingId, who: &Actor, command: &Command) -> Option<Command> {
         let Command::Accept { no, lease, .. } = command else { return None };
         let polls = self.polls.of(id, who.name()).map_or(0, |poll| poll.in_vain);
         Some(Command::Accept { no: *no, lease: *lease, polls })
     }
 
-    /// Gives the next message, or nothing: whoever has none waits for one, and nobody has failed.
+    /// Returns the caller's next message, or nothing if there is none, which is not a failure.
     fn next_of_task(
         &self,
         turn: &mut Turn<'_>,
@@ -642,10 +645,10 @@ impl Owner {
     ) -> Result<String, ApiError> {
         let now = self.clock.now();
         let command = Command::Next { consumer: who.name().to_owned() };
-        let item = match turn.command_task(id, (who, &command), actor) {
+        let item = match turn.command_task(id, who, &command, actor) {
             None => return Err(no_task(&id.to_string())),
             Some(Err(Rejected::Nothing)) => None,
-            Some(Err(why)) => return Err(refused_to(&why, id, (who, &command))),
+            Some(Err(why)) => return Err(refused_to(&why, id, who, &command)),
             Some(Ok((task, events))) => {
                 let wall_of = |mono_ms| self.wall_of(mono_ms);
                 events.iter().find_map(|event| offered(task, event, &self.caller, wall_of))
@@ -656,7 +659,8 @@ impl Owner {
     }
 }
 
-/// Gives the member that who asks means, if there is one of that name or session; nothing where the operator asks.
+/// Returns the member that the caller names or is, if there is one. The outer `None` means the
+/// operator.
 fn meant<'t>(task: &'t Task, by: &By) -> Option<Option<&'t Member>> {
     let mut bound = task.members.iter().filter(|one| one.is_bound());
     match by {
@@ -666,13 +670,13 @@ fn meant<'t>(task: &'t Task, by: &By) -> Option<Option<&'t Member>> {
     }
 }
 
-/// Gives as whom somebody asks who changes nothing: the operator, if no member is meant.
+/// Returns the actor of a read-only request: the operator, if no member is meant.
 fn asking(task: &Task, by: &By) -> Actor {
     let member = meant(task, by).flatten();
     member.map_or(Actor::Operator, |member| Actor::Member(member.name.clone()))
 }
 
-/// Gives who looks: a member, or the operator, who sees what a manager sees.
+/// Returns the member that looks at the team. The operator sees what a manager sees.
 fn seen_by(task: &Task, by: &By) -> Result<Member, ApiError> {
     match meant(task, by) {
         Some(Some(member)) => Ok(member.clone()),
@@ -697,7 +701,7 @@ fn seen_by(task: &Task, by: &By) -> Result<Member, ApiError> {
     }
 }
 
-/// Gives what members are handed.
+/// Returns the hand-offs of members.
 fn handed(task: &Task, member: Option<&str>, caller: &Caller) -> Result<Value, ApiError> {
     let bound = task.members.iter().filter(|one| one.is_bound());
     let named = bound.filter(|one| member.is_none_or(|member| one.name == member));
@@ -721,7 +725,7 @@ fn offered(
     Some(json!(task_card::item(task, message, lease, caller, wall_of)))
 }
 
-/// Gives who asks, as the task knows it.
+/// Returns the caller as an actor of the team.
 pub(super) fn member_of(turn: &Turn<'_>, id: StandingId, by: &By) -> Result<Actor, ApiError> {
     match by {
         By::Operator => Ok(Actor::Operator),
@@ -730,12 +734,13 @@ pub(super) fn member_of(turn: &Turn<'_>, id: StandingId, by: &By) -> Result<Acto
         By::Launch { launch, named } => {
             let member = turn.member_of(id, launch.session);
             let name = member.map(|member| member.name.clone()).ok_or_else(|| {
-                let message = format!("launch {launch} works for no member of this task");
+                let message = format!("launch {launch} belongs to no member of this team");
                 ApiError::new(Code::Forbidden, message).next("provost task ls")
             })?;
             match named {
                 Some(named) if *named != name => {
-                    let message = format!("you are {name} of this task, and act for nobody else");
+                    let message =
+                        format!("you are {name} in this team, and may only act as {name}");
                     Err(ApiError::new(Code::Forbidden, message).next("provost task show"))
                 }
                 Some(_) | None => Ok(Actor::Member(name)),
@@ -744,19 +749,17 @@ pub(super) fn member_of(turn: &Turn<'_>, id: StandingId, by: &By) -> Result<Acto
     }
 }
 
-/// Says whether no other task that is open has this name.
+/// Checks that no other open team has this name.
 fn is_free(turn: &Turn<'_>, name: &str, own: Option<StandingId>) -> Result<(), ApiError> {
     let mut others = turn.tasks().filter(|task| !task.phase.is_over() && Some(task.id) != own);
-    match others.any(|task| task.spec.name == name) {
-        true => {
-            let message = format!("there is an open task \"{name}\" already");
-            Err(ApiError::new(Code::Refused, message).next("provost task ls"))
-        }
-        false => Ok(()),
+    if others.any(|task| task.spec.name == name) {
+        let message = format!("there is already an open team \"{name}\"");
+        return Err(ApiError::new(Code::Refused, message).next("provost task ls"));
     }
+    Ok(())
 }
 
-/// Gives the refusal that an event records.
+/// Returns the refusal that an event records.
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else refuses")]
 fn came_to_nothing(task: &Task, who: &Actor, event: &Event) -> Option<ApiError> {
     match event {
@@ -778,7 +781,7 @@ fn came_to_nothing(task: &Task, who: &Actor, event: &Event) -> Option<ApiError> 
     }
 }
 
-/// Gives what is drafted by a command, also if nothing is proposed.
+/// Returns the draft of a command, even if nothing is proposed.
 fn drafted(task: Option<&Task>, who: &Actor, command: &Command) -> Option<DraftRow> {
     let Command::Draft { from, dry_run } = command else { return None };
     let task = task?;
@@ -786,23 +789,23 @@ fn drafted(task: Option<&Task>, who: &Actor, command: &Command) -> Option<DraftR
     Some(task_card::draft(task, &draft, *dry_run))
 }
 
-/// How many tasks are looked at that a session may have worked for.
+/// The maximum number of candidate teams that are examined for a session.
 const LIKE: usize = 100;
 
-/// How many commands are named that help.
+/// The maximum number of suggested commands.
 const HELPS: usize = 3;
 
 fn no_task(text: &str) -> ApiError {
-    ApiError::new(Code::NotFound, format!("there is no task \"{text}\"")).next("provost task ls")
+    ApiError::new(Code::NotFound, format!("there is no team \"{text}\"")).next("provost task ls")
 }
 
 fn refused(why: &Rejected, id: StandingId) -> ApiError {
     ApiError::new(code(why), why.to_string()).next(format!("provost task show {}", id.short()))
 }
 
-/// The same with the command that helps whoever asked.
-fn refused_to(why: &Rejected, id: StandingId, asked: (&Actor, &Command)) -> ApiError {
-    ApiError::new(code(why), why.to_string()).next(task_help::after_refusal(id, asked, why))
+/// Like [`refused`], with the command that helps the caller.
+fn refused_to(why: &Rejected, id: StandingId, who: &Actor, command: &Command) -> ApiError {
+    ApiError::new(code(why), why.to_string()).next(task_help::after_refusal(id, who, command, why))
 }
 
 fn code(why: &Rejected) -> Code {
@@ -868,7 +871,7 @@ fn code(why: &Rejected) -> Code {
     }
 }
 
-/// Gives the sessions that have to be at hand when something happens to a task.
+/// Returns the sessions that may get a command when a team changes.
 pub(super) fn wanted(task: &Task) -> Vec<SessionId> {
     let bound = task.members.iter().filter(|member| member.is_bound());
     bound.filter_map(|member| member.session).collect()

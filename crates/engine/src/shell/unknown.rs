@@ -1,7 +1,8 @@
-//! What Provost started and the ledger does not know, because the events of it were lost.
+//! Processes that Provost started and the ledger does not know, because their events were lost.
 //!
-//! A launch, check or hook is recorded before its holder starts. So a directory whose owner or launch is not in the
-//! ledger belongs to events that are gone. Nothing of it is taken up: it is listed, and stopped if the operator asks.
+//! A launch, check or hook is recorded before its holder starts. So a directory whose owner or
+//! launch is not in the ledger belongs to lost events. Provost does not resume it: it lists it, and
+//! stops it if the operator asks.
 
 use std::{
     fs, io,
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::stream;
 
-/// How long a command has between TERM and KILL.
+/// The grace period of a command between TERM and KILL.
 const GRACE_MS: u64 = 2_000;
 
 /// How long its holder may take to end it.
@@ -41,7 +42,7 @@ enum Key {
 }
 
 impl Key {
-    /// Reads a name. What no session, run or team owns is none of this module's.
+    /// Parses a name. `None` for directories that no session, run or team owns.
     fn parse(name: &str) -> Option<Key> {
         if let Ok(launch) = name.parse() {
             return Some(Key::Launch(launch));
@@ -88,7 +89,7 @@ fn has_launch(ledger: &dyn ReadLedger, launch: LaunchId) -> Result<bool, Error> 
     })
 }
 
-/// The stream of a session, run or team with this UUID.
+/// Returns the stream of the session, run or team with this UUID.
 fn owner_stream(ledger: &dyn ReadLedger, owner: SessionId) -> Result<Option<StreamId>, Error> {
     for kind in [stream::SESSION, stream::RUN, stream::TASK] {
         let id = StreamId::new(format!("{kind}/{owner}")).ok();
@@ -101,7 +102,7 @@ fn owner_stream(ledger: &dyn ReadLedger, owner: SessionId) -> Result<Option<Stre
     Ok(None)
 }
 
-/// The owner of a holder's directory, and the launch if it is one.
+/// Returns the owner of a holder's directory, and the launch if it is one.
 pub(super) fn owner_of(name: &str) -> Option<(SessionId, Option<LaunchId>)> {
     Key::parse(name).map(|key| match key {
         Key::Launch(launch) => (launch.session, Some(launch)),
@@ -109,7 +110,7 @@ pub(super) fn owner_of(name: &str) -> Option<(SessionId, Option<LaunchId>)> {
     })
 }
 
-/// Those of these registered holders that live and that the ledger does not know.
+/// Returns the registered holders that live and that the ledger does not know.
 pub fn living(
     home: &Home,
     ledger: &SqliteReader,
@@ -129,10 +130,11 @@ pub fn living(
     Ok(found)
 }
 
-/// Looks at every directory of a holder. Returns those that the ledger does not know, the living ones first.
+/// Reads every directory of a holder. Returns those that the ledger does not know, the living ones
+/// first.
 ///
-/// Of a ledger that lost its end, also effects of known sessions count that began after the last event, unless they
-/// are still to be done: they belong to what was lost.
+/// For a ledger that lost its end, effects of known sessions that began after the last event count
+/// too, unless they are still pending: they belong to the lost events.
 pub fn survey(home: &Home, ledger: &SqliteReader) -> Result<Vec<UnknownHolder>, Error> {
     let last = match ledger.loss() {
         Some(_) => ledger.newest_record()?.map(|record| record.at.wall_ms),
@@ -156,7 +158,7 @@ pub fn survey(home: &Home, ledger: &SqliteReader) -> Result<Vec<UnknownHolder>, 
     Ok(found)
 }
 
-/// Whether an effect was started after a moment and is not one that is still to be done.
+/// Whether an effect was started after a moment and is not pending.
 fn began_after(ledger: &SqliteReader, key: &Key, holder: &UnknownHolder, last: i64) -> bool {
     let Key::Effect { owner, key } = key else { return false };
     let is_pending = owner_stream(ledger, *owner)
@@ -178,7 +180,7 @@ fn describe(name: &str, key: &Key, dir: &Path) -> UnknownHolder {
         }
         Ok(Looked::OtherBoot { held, .. }) => (held.as_ref(), false),
         Ok(Looked::Absent) => (None, has_survivors(name)),
-        // What cannot be looked at may live.
+        // A directory that cannot be read may have living processes.
         Err(_) => (None, has_survivors(name)),
     };
     UnknownHolder {
@@ -201,7 +203,8 @@ fn has_survivors(name: &str) -> bool {
     tree::survivors(name).is_ok_and(|left| !left.is_empty())
 }
 
-/// Ends a launch, check or hook that the ledger does not know, and returns when nothing of it is left.
+/// Ends a launch, check or hook that the ledger does not know, and returns when no process of it is
+/// left.
 pub async fn stop(world: &World, holder: &UnknownHolder) -> Result<(), ApiError> {
     let failed = |why: String| {
         ApiError::new(Code::Failed, format!("{} cannot be stopped: {why}", holder.key))
@@ -215,7 +218,8 @@ pub async fn stop(world: &World, holder: &UnknownHolder) -> Result<(), ApiError>
     ended.map(drop).map_err(|why| failed(why.to_string()))
 }
 
-/// Has the holder end its command by itself, so that its records tell of that. One that does not is ended with it.
+/// Asks the holder to end its command by itself, so that its records show it. One that does not is
+/// ended with it.
 async fn ask_to_end(holders: &Holders, dir: &Path) {
     let Ok(mut link) = Link::follow(dir).await else { return };
     if link.send(Op::Stop { grace_ms: GRACE_MS }).await.is_ok()
@@ -226,8 +230,8 @@ async fn ask_to_end(holders: &Holders, dir: &Path) {
     }
 }
 
-/// Moves the directory and the start record of something that has ended and that the ledger does not know, so that
-/// nothing new of the same name takes its result. Returns where to.
+/// Moves the directory and the start record of an ended launch, check or hook that the ledger does
+/// not know, so that a new one of the same name does not take its result. Returns the new location.
 pub fn set_aside(home: &Home, holder: &UnknownHolder) -> io::Result<PathBuf> {
     let Some(key) = Key::parse(&holder.key) else { return Err(io::ErrorKind::InvalidInput.into()) };
     let lost = home.lost();

@@ -1,5 +1,6 @@
-//! Runs the command of a verifier for `provost monitor`: under a holder in `checks/`, as checks run. Whatever the
-//! command starts, of the agent's or of anyone's, carries the holder's mark and is never the operator.
+//! Runs a verifier's command for `provost monitor`: under a holder in `checks/`, like a check.
+//! Every process that the command starts carries the holder's mark and never counts as the
+//! operator.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,10 +20,10 @@ use super::{
     start_record::StartRecord,
 };
 
-/// Between the polite and the last signal to a command that takes too long or writes too much.
+/// The grace period between TERM and KILL for a command that takes too long or writes too much.
 const GRACE_MS: u64 = 500;
 
-/// How much of the end of each output stream is kept while the last line is searched.
+/// How many bytes of the end of each output stream are kept to find the last line.
 const TAIL: usize = 4 << 10;
 
 /// A verifier's command.
@@ -37,7 +38,7 @@ pub struct VerifierCommand {
     pub output_limit: u64,
 }
 
-/// How a verifier's command ended.
+/// The result of a verifier's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierEnd {
     pub end: CheckEnd,
@@ -45,7 +46,8 @@ pub struct VerifierEnd {
     pub printed: String,
 }
 
-/// Runs a command to its end. It is ended when `cancel` says so or its sender is gone. The key must be new.
+/// Runs a command to its end. It is ended when `cancel` is set or its sender is dropped. The key
+/// must be new.
 pub async fn run_verifier(
     world: &World,
     key: &str,
@@ -61,7 +63,7 @@ pub async fn run_verifier(
         grace_ms: GRACE_MS,
         ..HoldSpec::new(key.to_owned(), command.argv, command.directory)
     };
-    // Its start is recorded in memory alone: a daemon that leaves takes the question with it.
+    // Its start is recorded in memory alone: the request ends with the daemon.
     let start = match StartRecord::of_effect(key.to_owned(), &spec) {
         Ok(start) => start,
         Err(why) => {
@@ -79,20 +81,20 @@ pub async fn run_verifier(
     };
     let printed = held::blocking(move || {
         let printed = Printed::read(&dir.join(journal::JOURNAL_FILE));
-        // Nothing refers to it: its result is in the answer.
+        // Nothing refers to it: the reply has its result.
         std::fs::remove_dir_all(&dir).ok();
         printed
     });
     let Printed { last_line, bytes } = printed.await;
-    // A command may end by itself before its holder sees that it wrote too much.
+    // A command may exit by itself before its holder sees that it wrote too much.
     let end = if bytes > output_limit { CheckEnd::OutputLimit } else { end };
     VerifierEnd { end, printed: last_line }
 }
 
-/// What a command printed, as far as a verifier is concerned.
+/// The relevant output of a command.
 #[derive(Debug, Default)]
 struct Printed {
-    /// Programs say there why they failed.
+    /// Programs print there why they failed.
     last_line: String,
     bytes: u64,
 }

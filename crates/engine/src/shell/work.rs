@@ -1,4 +1,4 @@
-//! The place of work: worktrees, where the work begins, and commits of what a turn left behind.
+//! Worktrees: preparing them, their base, and commits of the work of a turn.
 
 use std::{
     fs,
@@ -24,20 +24,23 @@ use provost_sys::private;
 
 use super::held::chain;
 
-/// The place of work as it was prepared.
+/// A prepared working directory and its base.
 pub(crate) struct Prepared {
     pub(crate) cwd: String,
     pub(crate) base: Option<Snapshot>,
 }
 
-/// Makes the place of work stand. Doing it again after a crash finds what was made.
+/// Prepares the working directory. Repeating it after a crash finds what was made.
 pub(crate) fn prepare(git: &Git, session: &Session) -> Result<Prepared, String> {
     let spec = &session.spec;
     match &spec.work {
-        Work::Plain => match Path::new(&spec.cwd).is_dir() {
-            true => Ok(Prepared { cwd: spec.cwd.clone(), base: None }),
-            false => Err(format!("the directory {} is not there", spec.cwd)),
-        },
+        Work::Plain => {
+            if Path::new(&spec.cwd).is_dir() {
+                Ok(Prepared { cwd: spec.cwd.clone(), base: None })
+            } else {
+                Err(format!("there is no directory {}", spec.cwd))
+            }
+        }
         Work::InPlace { top } => {
             let (base, _) = loose(git, session, top, "base").map_err(|why| chain(&*why))?;
             Ok(Prepared { cwd: spec.cwd.clone(), base: Some(base) })
@@ -56,31 +59,31 @@ pub(crate) fn prepare(git: &Git, session: &Session) -> Result<Prepared, String> 
     }
 }
 
-/// Refuses to work in a worktree of another home, from which the record of a session was imported: somebody may be at work
-/// there.
+/// Refuses to work in a worktree of another home, from which the session was imported: an agent may
+/// be at work there.
 pub(crate) fn is_of_home(session: &Session, home: &Path) -> Result<(), String> {
     let path = match &session.spec.work {
         Work::Worktree { path, .. } | Work::Detached { path, .. } => path,
         Work::Plain | Work::InPlace { .. } => return Ok(()),
     };
-    // What is not there is found missing by whoever goes there.
+    // A missing path is reported when it is used.
     match (fs::canonicalize(path), fs::canonicalize(home)) {
         (Ok(place), Ok(home)) if !place.starts_with(&home) => Err(format!(
-            "its worktree {path} belongs to another home: go on with it there, or begin anew with `provost spawn`"
+            "its worktree {path} belongs to another home: resume it there, or start a new session with `provost spawn`"
         )),
         _ => Ok(()),
     }
 }
 
-/// Commits what is in the place of work, without touching anything of the user's.
+/// Commits the content of the working directory, without touching anything of the user's.
 pub(crate) fn snapshot(
     git: &Git,
     session: &Session,
     no: u32,
 ) -> Result<(Snapshot, Caveats), String> {
     let taken = match &session.spec.work {
-        Work::Plain => return Err("the work is in no git repository".to_owned()),
-        Work::Detached { .. } => return Err("nothing was to be changed there".to_owned()),
+        Work::Plain => return Err("the work is not in a git repository".to_owned()),
+        Work::Detached { .. } => return Err("a read-only checkout has no changes".to_owned()),
         Work::InPlace { top } => {
             loose(git, session, top, &format!("{}-{no}", session.attempt().no))
         }
@@ -94,29 +97,32 @@ pub(crate) fn snapshot(
     };
     let protected = held_patterns(&session.spec.protected);
     taken
-        .and_then(|taken| guarded(git, &session.spec.work, base, &protected, taken))
+        .and_then(|(taken, caveats)| {
+            guarded(git, &session.spec.work, base, &protected, taken, caveats)
+        })
         .map_err(|why| chain(&*why))
 }
 
-/// Adds which files were changed that the checks rest on, or that widen rights.
+/// Adds the changed files that affect the checks or widen permissions.
 fn guarded(
     git: &Git,
     work: &Work,
     base: Option<&Snapshot>,
     protected: &[String],
-    (taken, caveats): (Snapshot, Caveats),
+    taken: Snapshot,
+    caveats: Caveats,
 ) -> Result<(Snapshot, Caveats), Failure> {
     let Some((base, top)) = base.zip(work.top()) else {
         return Ok((taken, caveats));
     };
     let project = Project::find(git, Path::new(top))?;
     let (from, to) = (Oid::new(&base.tree.0)?, Oid::new(&taken.tree.0)?);
-    let changed = provost_git::changed_among(git, &project, (&from, &to), protected)?;
+    let changed = provost_git::changed_among(git, &project, &from, &to, protected)?;
     let protected = changed.iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
     Ok((taken, Caveats { protected, ..caveats }))
 }
 
-/// Commits what a session of a run left, where no check had asked for that.
+/// Commits the work of a run's session that no check had asked for.
 pub(crate) fn take_head(
     git: &Git,
     run: &Run,
@@ -125,7 +131,7 @@ pub(crate) fn take_head(
     let (path, branch) = run.worktree(session).ok_or("the run has no such worktree")?;
     let trailers = [("Provost-Run", run.id.to_string()), ("Provost-Session", session.to_string())];
     let message = Message {
-        text: format!("{}: what was left", run.spec.name),
+        text: format!("{}: uncommitted work", run.spec.name),
         trailers: trailers.map(|(name, value)| (name.to_owned(), value)).into(),
     };
     let place = Place { top: &run.spec.project, path: &path, branch: &branch };
@@ -133,11 +139,11 @@ pub(crate) fn take_head(
     let work = Work::InPlace { top: run.spec.project.clone() };
     let (base, protected) = (&run.spec.target.base, run.spec.held_patterns());
     taken
-        .and_then(|taken| guarded(git, &work, Some(base), &protected, taken))
+        .and_then(|(taken, caveats)| guarded(git, &work, Some(base), &protected, taken, caveats))
         .map_err(|why| chain(&*why))
 }
 
-/// Where a worktree is.
+/// The paths and the branch of a worktree.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     top: &'a str,
@@ -165,23 +171,24 @@ fn worktree(
     }
     let made =
         worktree_add(git, &project, Path::new(path), &branch, base.as_str()).map_err(hinted)?;
-    // Where the work begins is what the branch was made from, also when it is prepared again after a crash.
+    // The base is the commit that the branch was made from, also when it is prepared again after a
+    // crash.
     let (commit, tree) = made.checked_out(git)?;
     Ok(Snapshot { commit: CommitId(commit.to_string()), tree: TreeId(tree.to_string()) })
 }
 
-/// Makes a clean checkout on no branch, for whoever changes nothing.
+/// Makes a clean detached checkout, for a session that changes nothing.
 fn detached(git: &Git, top: &str, path: &str, base: &str) -> Result<(), Failure> {
     let project = Project::find(git, Path::new(top))?;
     let place = Path::new(path);
     let (parent, slot) = (place.parent(), place.file_name().and_then(|name| name.to_str()));
-    let (parent, slot) = parent.zip(slot).ok_or("the checkout has no place")?;
+    let (parent, slot) = parent.zip(slot).ok_or("the checkout has an invalid path")?;
     private::create_dir_all(parent)?;
     checkout_detached(git, &project, &Pool::new(parent)?, slot, &Oid::new(base)?, &[])?;
     Ok(())
 }
 
-/// Tells with a failure what can be done about it.
+/// Formats a failure with its hint.
 fn hinted(why: provost_git::worktree::Error) -> Failure {
     match why.hint() {
         Some(hint) => format!("{}; {hint}", chain(&why)).into(),
@@ -198,8 +205,8 @@ fn committed(
     let project = Project::find(git, Path::new(top))?;
     let branch = BranchName::new(branch)?;
     let found = worktree_find(git, &project, Path::new(path), &branch)?;
-    // Git knows a worktree that was deleted until it is pruned.
-    let found = found.filter(|_| Path::new(path).is_dir());
+    // Git knows a deleted worktree until it is pruned.
+    let found = if Path::new(path).is_dir() { found } else { None };
     let worktree = found.ok_or_else(|| format!("the worktree {path} is gone"))?;
     let keep = keep_ref(session, "moved")?;
     Ok(told(&snapshot_worktree(git, &worktree, &message, &keep)?))
@@ -216,7 +223,7 @@ fn loose(
     Ok(told(&snapshot_loose(git, &project, &keep, &message(session))?))
 }
 
-/// Gives the snapshot, and what has to be told of it.
+/// Converts a snapshot, and its caveats.
 fn told(taken: &provost_git::Snapshot) -> (Snapshot, Caveats) {
     let (commit, tree) = (CommitId(taken.commit.to_string()), TreeId(taken.tree.to_string()));
     let kept_at = taken.strayed.as_ref().map(ToString::to_string);
@@ -238,8 +245,8 @@ fn message(session: &Session) -> Message {
         [("Provost-Session", session.id.to_string()), ("Provost-Attempt", attempt.to_string())];
     let trailers = of_run.into_iter().flatten().chain(of_task).chain(of_session);
     let what = match &session.spec.task {
-        Some(task) => format!("what attempt {attempt} left for task {task}"),
-        None => format!("what attempt {attempt} left"),
+        Some(task) => format!("work of attempt {attempt} on task {task}"),
+        None => format!("work of attempt {attempt}"),
     };
     Message {
         text: format!("{}: {what}", session.spec.name),
@@ -247,7 +254,7 @@ fn message(session: &Session) -> Message {
     }
 }
 
-/// Gives the directory of the worktree that corresponds to one inside the repository.
+/// Maps a directory of the repository to the corresponding one of the worktree.
 fn inside(cwd: &str, top: &str, worktree: &str) -> String {
     match Path::new(cwd).strip_prefix(top) {
         Ok(below) if below.as_os_str().is_empty() => worktree.to_owned(),
@@ -260,15 +267,15 @@ fn inside(cwd: &str, top: &str, worktree: &str) -> String {
     }
 }
 
-/// Copies ignored files that the work needs (`.env`, say) into a fresh worktree. No link is followed below either
-/// directory: the tree that was checked out may have links that lead out of it.
+/// Copies ignored files that the work needs (such as `.env`) into a fresh worktree. No link is
+/// followed below either directory: the checked-out tree may have links that lead out of it.
 fn copy_ignored(top: &Path, worktree: &Path, names: &[String]) -> Result<(), String> {
     let open = |path: &Path| agent_file::Root::open(path).map_err(|why| why.to_string());
     let (from, to) = (open(top)?, open(worktree)?);
     for name in names {
         let below = Path::new(name);
         let describe = |why: std::io::Error| format!("cannot copy {name} into the worktree: {why}");
-        // What is no plain file, or is there already, is left as it is.
+        // Anything but a plain file, and an existing target, is left as it is.
         let Ok(mut source) = from.open_file(below) else { continue };
         if to.has(below).map_err(|why| describe(why.into()))? {
             continue;

@@ -1,4 +1,4 @@
-//! How git is found, bounded and told about.
+//! How git is located, bounded and how its failures are described.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -105,7 +105,7 @@ fn command_error(found: Result<Project, project::Error>) -> Error {
     }
 }
 
-/// Waits until the process is no more, or only waits to be reaped by init.
+/// Waits until the process is gone, or is a zombie to be reaped by init.
 fn wait_gone(pid: &str) {
     let began = now();
     let alive = || {

@@ -25,7 +25,7 @@ fn hooks_filters_and_other_programs_of_the_repository_do_not_run() {
     assert!(!canary(&lab).exists(), "ran: {}", fs::read_to_string(canary(&lab)).unwrap());
 }
 
-/// The name of a filter may hold a `=`, and a filter may be a process that stays.
+/// The name of a filter may contain a `=`, and a filter may be a long-running process.
 #[test]
 fn untrusted_filters_are_refused_and_do_not_run() {
     for (attributes, name) in
@@ -108,8 +108,8 @@ fn the_files_of_a_known_project_are_not_looked_for_elsewhere() {
     assert_eq!(listed, ".gitignore\na.txt\nnew.txt");
 }
 
-/// The same submodule does bite a git that is not guarded; the file has the
-/// size that the index knows, so that git has to look at its content.
+/// The same submodule does trigger the programs in an unguarded git. The file has the size in the
+/// index, so that git must look at its content.
 #[test]
 fn the_trap_works_in_a_submodule() {
     let lab = Lab::new();
@@ -123,7 +123,7 @@ fn the_trap_works_in_a_submodule() {
     assert!(fs::read_to_string(canary(&lab)).unwrap().contains("filter-clean"));
 }
 
-/// The same repository does bite a git that is not guarded.
+/// The same repository does trigger the programs in an unguarded git.
 #[test]
 fn the_trap_works() {
     let lab = Lab::new();
@@ -138,7 +138,7 @@ fn the_trap_works() {
     }
 }
 
-/// Names a program, which leaves a mark, wherever configuration can.
+/// Configures a program, which leaves a mark, everywhere a configuration can name one.
 fn arm(lab: &Lab, checkout: &Path) {
     let script = lab.path("evil");
     fs::write(
@@ -156,12 +156,12 @@ fn arm(lab: &Lab, checkout: &Path) {
     for key in PROGRAMS {
         lab.user(checkout, &["config", key, &evil(key)]);
     }
-    // Hooks in the configuration, as git has them since 2.54.
+    // Hooks in the configuration, supported by git since 2.54.
     for event in EVENTS {
         lab.user(checkout, &["config", &format!("hook.{event}-x.event"), event]);
         lab.user(checkout, &["config", &format!("hook.{event}-x.command"), &evil(event)]);
     }
-    // Set by hand: the name of the driver holds a `=`.
+    // Set by hand: the name of the driver contains a `=`.
     let config =
         lab.user(checkout, &["rev-parse", "--path-format=absolute", "--git-path", "config"]);
     let (clean, smudge) = (evil("filter-clean"), evil("filter-smudge"));
@@ -211,14 +211,14 @@ fn use_everything(lab: &Lab) {
         let checkout = checkout_detached(git, &project, &pool, "0", commit, &["target"]).unwrap();
         write(&checkout.path.join("a.txt"), "ten\n");
     }
-    merge_everything(lab, &project, (&loose.commit, &snapshot.commit));
+    merge_everything(lab, &project, &loose.commit, &snapshot.commit);
     remove_worktree(git, &worktree, BranchFate::Keep).unwrap();
 }
 
-/// Both have changed the same line, for which the configuration has a program that says which side holds.
-fn merge_everything(lab: &Lab, project: &Project, (work, onto): (&Oid, &Oid)) {
+/// Both sides changed the same line, for which the configuration has a merge driver.
+fn merge_everything(lab: &Lab, project: &Project, work: &Oid, onto: &Oid) {
     write(&project.common_dir.join("info/attributes"), "* merge=evil\n");
-    let merged = merge(&lab.git, project, (work, onto), &says("x"), 0).unwrap();
+    let merged = merge(&lab.git, project, work, onto, &says("x"), 0).unwrap();
     let conflicts: Vec<String> = merged.conflicts.iter().map(ToString::to_string).collect();
     assert_eq!(conflicts, ["a.txt"], "no program chose a side");
     lab.user(&lab.top(), &["-c", "core.hooksPath=/dev/null", "branch", "kept", work.as_str()]);

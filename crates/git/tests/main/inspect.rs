@@ -80,7 +80,7 @@ fn changes_are_looked_for_among_patterns_from_the_top() {
     let after = lab.rev("HEAD^{tree}");
     let among = |patterns: &[&str]| -> Vec<String> {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
-        let found = changed_among(&lab.git, &lab.project(), (&before, &after), &patterns);
+        let found = changed_among(&lab.git, &lab.project(), &before, &after, &patterns);
         found.unwrap().iter().map(ToString::to_string).collect()
     };
     assert_eq!(among(&["tests"]), ["tests/a.rs", "tests/deep/b.rs"]);

@@ -1,4 +1,4 @@
-//! Calls that write files: what interrupts them, and how they are finished.
+//! Calls that write files: interruptions, and how they are finished.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use provost_git::{Forward, Git, Oid, RefName, carry, command};
 
 use crate::lab::{Lab, branch, write};
 
-/// Makes a commit beside `main` that changes, adds and removes files.
+/// Creates a commit beside `main` that changes, adds and removes files.
 fn work(lab: &Lab) -> Oid {
     let tree = lab.path("tree");
     let path = tree.to_str().unwrap().to_owned();
@@ -34,7 +34,7 @@ fn work(lab: &Lab) -> Oid {
     Oid::new(commit.trim()).unwrap()
 }
 
-/// Leaves what a call leaves that was killed when it had written some of the files.
+/// Leaves the state of a call that was killed after writing some of the files.
 fn half_land(lab: &Lab) {
     lab.write("b.txt", "two\n");
     lab.write("new.txt", "two\n");
@@ -63,7 +63,7 @@ fn half_moved_worktree_is_finished() {
     let done = work(&lab);
     half_land(&lab);
     let from = lab.rev("main");
-    carry(&lab.git, &lab.project(), &main_branch(), (&from, &done)).unwrap();
+    carry(&lab.git, &lab.project(), &main_branch(), &from, &done).unwrap();
     assert_eq!(lab.rev("main"), done);
     assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), "");
 }
@@ -96,7 +96,7 @@ fn half_written_checkout_keeps_what_its_user_staged() {
     assert_eq!(lab.rev("main"), before);
 }
 
-/// Runs calls as any program; the first of them is cut off when it has written a part of one file.
+/// Runs calls directly; the first one is cut off after writing a part of one file.
 struct CutOffOnce {
     calls: AtomicUsize,
     seen: Mutex<Vec<LongCall>>,
@@ -188,7 +188,7 @@ fn lock_that_is_given_back_is_waited_for() {
     let lock = lab.top().join(".git/index.lock");
     write(&lock, "");
     let (git, calls) = cut_off_once(&lab.git);
-    // The first call is not to be cut off.
+    // The first call must not be cut off.
     calls.calls.store(1, Ordering::SeqCst);
     let project = lab.project();
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A home, a project and a git of one's own for each test.
+//! A separate home, project and git for each test.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// A home without a name for its user, and an empty repository.
+    /// A home whose user has no name, and an empty repository.
     pub(crate) fn empty() -> Self {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().canonicalize().unwrap();
@@ -55,7 +55,7 @@ impl Lab {
         Project::find(&self.git, &self.top()).unwrap()
     }
 
-    /// Runs git as a user would, and returns what it prints.
+    /// Runs git as a user would, and returns its output.
     pub(crate) fn user(&self, directory: &Path, args: &[&str]) -> String {
         let (output, stderr) = self.try_user(directory, args);
         output.unwrap_or_else(|| panic!("git {args:?}: {stderr}"))

@@ -1,4 +1,4 @@
-//! Landing: branches go forward, and nothing of the user's is lost.
+//! Landing: branches are fast-forwarded, and none of the user's work is lost.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use provost_git::{
 
 use crate::lab::{Lab, branch, says, write};
 
-/// Makes a commit beside `main` that changes one file, and gives it.
+/// Creates a commit beside `main` that changes one file, and returns it.
 fn work(lab: &Lab, file: &str, content: &str) -> Oid {
     let tree = lab.path("tree");
     let path = tree.to_str().unwrap().to_owned();
@@ -61,7 +61,7 @@ fn changes_of_the_user_that_are_in_the_way_are_kept_and_named() {
     assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "mine\n");
     assert_eq!(lab.rev("main"), before);
 
-    // A file that git does not know yet is in the way as well.
+    // An untracked file blocks it as well.
     lab.write("a.txt", "one\n");
     let done = work(&lab, "c.txt", "two\n");
     lab.write("c.txt", "mine\n");
@@ -100,8 +100,7 @@ fn a_checkout_in_the_middle_of_something_is_left_alone() {
     let side = work(&lab, "a.txt", "side\n");
     lab.write("a.txt", "mine\n");
     lab.commit_all("second");
-    let done =
-        merge(&lab.git, &lab.project(), (&done, &lab.rev("main")), &says("merge"), 1).unwrap();
+    let done = merge(&lab.git, &lab.project(), &done, &lab.rev("main"), &says("merge"), 1).unwrap();
     lab.try_user(&lab.top(), &["merge", side.as_str()]);
     let busy =
         forward(&lab.git, &lab.project(), &RefName::of_branch("main"), &done.commit).unwrap_err();
@@ -131,8 +130,8 @@ fn two_lines_of_work_become_one_commit_and_the_same_one_again() {
     lab.write("c.txt", "theirs\n");
     lab.commit_all("second");
     let (project, onto) = (lab.project(), lab.rev("main"));
-    let merged = merge(&lab.git, &project, (&done, &onto), &says("merge"), 1_000).unwrap();
-    assert_eq!(merged, merge(&lab.git, &project, (&done, &onto), &says("merge"), 1_000).unwrap());
+    let merged = merge(&lab.git, &project, &done, &onto, &says("merge"), 1_000).unwrap();
+    assert_eq!(merged, merge(&lab.git, &project, &done, &onto, &says("merge"), 1_000).unwrap());
     assert!(merged.conflicts.is_empty());
     let came = forward(&lab.git, &project, &RefName::of_branch("main"), &merged.commit).unwrap();
     assert_eq!(came, Forward::Done);
@@ -146,7 +145,7 @@ fn a_conflict_is_in_the_tree_with_both_sides_and_can_be_united_without_them() {
     lab.write("a.txt", "theirs\n");
     lab.commit_all("second");
     let (project, onto) = (lab.project(), lab.rev("main"));
-    let merged = merge(&lab.git, &project, (&done, &onto), &says("merge"), 1_000).unwrap();
+    let merged = merge(&lab.git, &project, &done, &onto, &says("merge"), 1_000).unwrap();
     assert_eq!(merged.conflicts.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a.txt"]);
     let text = lab.user(&lab.top(), &["show", &format!("{}:a.txt", merged.commit)]);
     assert!(text.contains("ours") && text.contains("theirs") && text.contains("======="), "{text}");
@@ -177,13 +176,13 @@ fn a_conflict_stands_until_the_lines_around_its_sides_are_gone() {
         lab.user(&lab.top(), &["checkout", "-q", "main"]);
         both
     });
-    let merged = merge(&lab.git, &project, (&left, &right), &says("both"), 0).unwrap();
+    let merged = merge(&lab.git, &project, &left, &right, &says("both"), 0).unwrap();
     let stand = |tree: &Oid| -> Vec<String> {
-        let files = unmended(&lab.git, &project, (&left, &right), tree).unwrap();
+        let files = unmended(&lab.git, &project, &left, &right, tree).unwrap();
         files.iter().map(ToString::to_string).collect()
     };
     assert_eq!(stand(&merged.tree), ["a.txt", "b*.txt"]);
-    // One is mended, and what looks like a marker of somebody else's is text.
+    // One conflict is resolved, and lines that only look like markers are text.
     lab.user(&lab.top(), &["checkout", "-q", "--detach", merged.commit.as_str()]);
     lab.write("b*.txt", "<<<<<<< ours\nleft and right\n>>>>>>> theirs\n");
     lab.commit_all("half");

@@ -1,4 +1,4 @@
-//! Snapshots of a user's own checkout, which stays as it is byte for byte.
+//! Snapshots of a user's own checkout, which stays identical byte for byte.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -150,8 +150,8 @@ fn take_untouched(lab: &Lab) -> Snapshot {
     snapshot
 }
 
-/// All files but git's objects and Provost's own refs: index, HEAD, branches,
-/// logs and configuration are among them.
+/// All files except git's objects and Provost's own refs: index, HEAD, branches, logs and
+/// configuration are included.
 fn users(lab: &Lab) -> Vec<(PathBuf, Vec<u8>)> {
     let git = lab.top().join(".git");
     let own = [git.join("objects"), git.join("refs/provost")];

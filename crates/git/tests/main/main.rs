@@ -1,6 +1,6 @@
 //! Tests with real git in temporary directories.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails, in its helpers too")]
 
 mod command;
 mod hostile;

@@ -1,7 +1,7 @@
 //! Every setting and hook event that the installed git knows is reviewed.
 //!
-//! Provost gives git no setting but those in a short list, and no directory of hooks, so a new one does not run
-//! anything. A test fails all the same when git learns one, so that a person looks at it.
+//! Provost passes git only the settings in a short list, and no directory of hooks, so a new one
+//! cannot run anything. A test still fails when git learns one, so that a developer reviews it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::lab::search_path;
 
-/// Settings that start a program, lead to one, or bring in further settings.
+/// Settings that start a program, point to one, or bring in further settings.
 pub(crate) const PROGRAMS: &[&str] = &[
     "alias.*",
     "alias.*.command",
@@ -88,7 +88,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
     "web.browser",
 ];
 
-/// All other settings of git up to 2.55, one in a line. None of them starts a program.
+/// All other settings of git up to 2.55, one per line. None of them starts a program.
 const HARMLESS: &str = include_str!("harmless_keys.txt");
 
 /// All hook events of git up to 2.55.
@@ -145,7 +145,7 @@ fn no_setting_that_starts_a_program_is_harmless() {
     assert!(both.is_empty(), "{both:?}");
 }
 
-/// The manual lists the events; where it is not installed there is nothing to compare with.
+/// The manual lists the events; the test does nothing where it is not installed.
 #[test]
 fn every_hook_event_of_the_installed_git_is_reviewed() {
     let Some(manual) = manual() else { return };

@@ -1,4 +1,4 @@
-//! What stands against the removal of a worktree, and removal itself.
+//! Risks that block the removal of a worktree, and the removal itself.
 
 use std::fs;
 use std::process::Command;
@@ -73,7 +73,7 @@ fn a_branch_goes_only_when_its_commits_are_elsewhere() {
     assert!(risk(&lab, &worktree).risks.is_empty());
     refused(&lab, &worktree, BranchFate::Delete);
     assert_eq!(lab.rev("provost/t1"), tip);
-    // A remote branch that has it is enough.
+    // A remote branch that contains it is enough.
     lab.user(&lab.top(), &["update-ref", "refs/remotes/origin/t1", tip.as_str()]);
     let removed = remove_worktree(&lab.git, &worktree, BranchFate::Delete).unwrap();
     assert_eq!(removed.branch, Some(worktree.branch));
@@ -92,7 +92,7 @@ fn commits_of_a_detached_head_stand_against_it_until_a_ref_keeps_them() {
     commit_all(&lab, &worktree.path, "one");
     write(&worktree.path.join("a.txt"), "two\n\n");
     let tip = commit_all(&lab, &worktree.path, "two");
-    // A ref of the worktree's own goes with it, so it does not count.
+    // The worktree's own ref is deleted with it, so it does not count.
     lab.user(&worktree.path, &["update-ref", "refs/worktree/mine", tip.as_str()]);
     assert_eq!(risk(&lab, &worktree).risks, [Risk::UnreachableCommits { count: 2, tip }]);
     refused(&lab, &worktree, BranchFate::Keep);

@@ -1,4 +1,4 @@
-//! Commits of what an agent left in its worktree.
+//! Commits of an agent's uncommitted files in its worktree.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -100,7 +100,7 @@ fn a_keep_ref_never_lets_go_of_another_commit() {
     assert_eq!(second.place, Place::Detached { kept: keep("k-2") });
     assert_eq!(lab.rev("refs/provost/keep/k"), first.commit);
     assert_eq!(lab.rev("refs/provost/keep/k-2"), second.commit);
-    // The branch stays with the first: moved, it would lose it.
+    // The branch stays at the first: moving it would lose that commit.
     assert_eq!(lab.rev("provost/t1"), first.commit);
     assert_eq!(second.strayed, Some(keep("k-2")));
 }
@@ -113,7 +113,7 @@ fn nothing_is_committed_through_a_link() {
     fs::rename(&worktree.path, lab.path("trees/away")).unwrap();
     symlink(lab.path("private"), &worktree.path).unwrap();
     let why = snapshot_worktree(&lab.git, &worktree, &says("x"), &keep("k")).unwrap_err();
-    assert!(why.to_string().contains("something else stands in its place"), "{why}");
+    assert!(why.to_string().contains("its directory was replaced by something else"), "{why}");
     assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
 }
 
@@ -313,7 +313,7 @@ fn files(lab: &Lab, snapshot: &Snapshot) -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-/// A worktree whose branch changes `a.txt` in another way than `main` does.
+/// A worktree whose branch changes `a.txt` differently than `main` does.
 fn conflict(lab: &Lab) -> Worktree {
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "theirs\n");

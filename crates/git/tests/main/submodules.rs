@@ -1,4 +1,4 @@
-//! Submodules in checkouts that Provost makes come from this machine, or stay empty and are named.
+//! Submodules in Provost's checkouts come from this machine, or stay empty and are listed.
 
 use std::fs;
 
@@ -121,7 +121,7 @@ fn what_a_crash_left_of_a_submodule_is_made_anew() {
     let lab = Lab::new();
     lab.add_submodule();
     let worktree = lab.worktree();
-    // As it is in the middle of the work: locked as being made, the submodule half there.
+    // As in the middle of the work: locked as being made, the submodule half complete.
     lab.user(&lab.top(), &["worktree", "unlock", worktree.path.to_str().unwrap()]);
     let path = worktree.path.to_str().unwrap();
     lab.user(&lab.top(), &["worktree", "lock", "--reason", "provost: being made", path]);

@@ -1,4 +1,4 @@
-//! Making worktrees: once, again, and after a crash at any step.
+//! Creating worktrees: once, again, and after a crash at any step.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -82,8 +82,8 @@ fn a_lost_directory_comes_back_at_the_tip_of_its_branch() {
 
 #[test]
 fn a_worktree_is_finished_from_every_step_of_its_making() {
-    // What a crash leaves: registered only; on a branch that does not exist
-    // yet; on its new branch; in the middle of the checkout.
+    // The states after a crash: registered only; on a branch that does not exist yet; on its new
+    // branch; in the middle of the checkout.
     for steps in 1..=4 {
         let lab = Lab::new();
         let path = lab.path("trees/w1");

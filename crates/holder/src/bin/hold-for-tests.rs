@@ -1,7 +1,8 @@
-//! The holder as a program of its own, for this crate's tests.
+//! The holder as a separate program, for this crate's tests.
 //!
-//! `hold-for-tests DIR < SPEC` holds; `hold-for-tests --ping DIR` exits with 0 if the holder of a directory
-//! answers and with 1 if it does not; `hold-for-tests --view DIR` is a viewport of its terminal.
+//! `hold-for-tests DIR < SPEC` runs a holder. `hold-for-tests --ping DIR` exits with 0 if the
+//! directory's holder answers, otherwise with 1. `hold-for-tests --view DIR` opens a viewport of
+//! its terminal.
 
 use std::os::fd::AsFd;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A command that listens, for this crate's tests: `websocket-for-tests SOCKET STEP…` does one step after the
-//! other and then exits with 0. What goes against its expectations is a panic.
+//! A listening command for this crate's tests: `websocket-for-tests SOCKET STEP…` runs its steps in
+//! order and exits with 0. It panics if a step's expectation fails.
 
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
@@ -30,7 +30,7 @@ struct Server {
     socket: String,
     listener: Option<UnixListener>,
     peer: Option<BufReader<UnixStream>>,
-    /// The key of the request that is to be answered.
+    /// The key of the upgrade request to answer.
     key: String,
 }
 
@@ -89,10 +89,10 @@ impl Server {
         self.peer()?.get_mut().write_all(answer.as_bytes())
     }
 
-    /// Asks another server, as a client, and says how its answer begins.
+    /// Connects to another server as a client, and prints the status line of its answer.
     fn visit(&self) -> io::Result<()> {
         let mut server = UnixStream::connect(&self.socket)?;
-        // Who may not pass is told so before it has asked, and then nobody hears the question.
+        // A rejected client gets its answer before it sends a request, so this write may fail.
         server.write_all(b"GET / HTTP/1.1\r\nSec-WebSocket-Key: a\r\n\r\n").ok();
         let mut answer = [0; 100];
         let read = server.read(&mut answer)?;
@@ -143,7 +143,7 @@ impl Server {
         Ok(())
     }
 
-    /// Reads a frame of the client, which has to be masked.
+    /// Reads a client's frame, which must be masked.
     fn receive(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let peer = self.peer()?;
         let mut head = [0; 2];

@@ -1,8 +1,8 @@
-//! A viewport: the command's terminal, shown in the terminal of a person who types there.
+//! A viewport shows the command's terminal in the user's terminal and forwards the keys.
 //!
-//! The person leaves with Ctrl-\, as from `dtach` and `abduco`; every other key is the command's. Leaving ends
-//! nothing. What comes is shown as it is: the command has the person's terminal as it would have any other, and
-//! whoever leaves gets it back as it was.
+//! The user detaches with Ctrl-\, as in `dtach` and `abduco`; every other key goes to the command.
+//! Detaching ends nothing. Output is passed through unchanged, and on detach the user's terminal is
+//! restored.
 
 mod keys;
 mod person;
@@ -29,50 +29,51 @@ use crate::wire::{Data, Fault, Message, Op, Request, View};
 
 /// Bytes read at one time.
 const CHUNK: usize = 16 << 10;
-/// Ends a sequence that was begun and whose rest was missed.
+/// Cancels an escape sequence whose rest was missed.
 const CANCEL: &[u8] = b"\x18";
-/// Begins with an empty screen.
+/// Clears the screen at the start.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
-/// Where the person is. Nothing of it is read or written once the viewport is left.
+/// The user's terminal. It is neither read nor written after the viewport is detached.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The terminal that is typed at.
+    /// The terminal to read keys from.
     pub input: BorrowedFd<'a>,
-    /// The terminal that is looked at.
+    /// The terminal to show output on.
     pub output: BorrowedFd<'a>,
-    /// The read end of a pipe, by which the caller says what signals say: one byte for each [`Call`].
+    /// The read end of a pipe on which the caller forwards signals: one byte for each [`Call`].
     pub calls: BorrowedFd<'a>,
-    /// Whether a person is there to begin with. In a window of tmux nobody is until it is shown.
+    /// Whether a user is watching at the start. A tmux window is unattended until a client shows
+    /// it.
     pub attended: bool,
 }
 
-/// What a caller may have to say to a viewport, as a byte.
+/// A caller's order to a viewport, sent as one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Call {
-    /// The person's terminal has another size.
+    /// The user's terminal was resized.
     Resized = b'r',
-    /// The viewport is to be left.
+    /// Detach.
     Leave = b'l',
-    /// A person has come to where the terminal is shown.
+    /// A user started watching the terminal.
     Attended = b'a',
-    /// Nobody is there any more.
+    /// No user is watching any more.
     Unattended = b'u',
 }
 
-/// Why a viewport was left.
+/// Why a viewport ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// The person left, or their terminal did, or the caller wanted it.
+    /// The user detached, the user's terminal hung up, or the caller asked for it.
     Detached,
-    /// The command's holder left, since the command ended.
+    /// The holder exited because the command ended.
     Ended,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("show a command's screen here: this is no terminal")]
+    #[error("show a command's screen here: standard input and output are not a terminal")]
     NoTerminal(#[source] io::Error),
     #[error("start the program")]
     Start(#[source] io::Error),
@@ -82,25 +83,25 @@ pub enum Error {
     Refused(#[from] Fault),
     #[error("show the terminal")]
     Io(#[from] io::Error),
-    #[error("understand the holder")]
+    #[error("parse the holder's message")]
     Malformed(#[from] serde_json::Error),
 }
 
 impl Call {
-    /// The byte that says it.
+    /// The byte sent for this call.
     pub fn byte(self) -> u8 {
         self as u8
     }
 }
 
-/// Shows the terminal of a launch until the person leaves or the holder does. However that comes about, also by a
-/// panic, the person's terminal is as it was before.
+/// Shows the terminal of a launch until the user detaches or the holder exits. The user's terminal
+/// is restored in every case, including a panic.
 pub fn view(dir: &Path, place: Place<'_>) -> Result<Left, Error> {
     let socket = LaunchDir::open(dir).and_then(|dir| dir.connect()).map_err(Error::Reach)?;
     let mut viewport = Viewport::begin(socket, place)?;
     let left = viewport.run();
     match left {
-        // A holder that leaves may close the connection while something is said to it.
+        // An exiting holder may close the connection while we write to it.
         Err(Error::Io(error)) if is_hangup(&error) => Ok(Left::Ended),
         other => other,
     }
@@ -113,12 +114,12 @@ struct Viewport<'a> {
     socket: UnixStream,
     received: Vec<u8>,
     next_id: u64,
-    /// The request with the keys that the command has not taken yet; until then no more are read.
+    /// The request whose keys the command has not taken yet; until then no more keys are read.
     typing: Option<u64>,
     redraw: Redraw,
 }
 
-/// What one wait found ready.
+/// The sources that one wait found ready.
 struct Ready {
     typed: bool,
     shown: bool,
@@ -126,7 +127,7 @@ struct Ready {
 }
 
 impl<'a> Viewport<'a> {
-    /// Asks for the view before anything is done to the person's terminal.
+    /// Requests the view before the user's terminal is changed.
     fn begin(socket: UnixStream, place: Place<'a>) -> Result<Self, Error> {
         let Place { input, output, calls, attended } = place;
         let person = Person::look(input, output)?;
@@ -140,7 +141,8 @@ impl<'a> Viewport<'a> {
             redraw: Redraw::default(),
         };
         if !attended {
-            // Said first, so that nobody is counted in between; an older holder refuses it and counts.
+            // Sent before the view, so that this viewport is never counted as attended. An older
+            // holder refuses it and counts the viewport.
             viewport.attend(false)?;
             viewport.await_answer()?;
         }
@@ -154,7 +156,7 @@ impl<'a> Viewport<'a> {
         Ok(viewport)
     }
 
-    /// The answer comes before anything else. Gives why the holder refused, if it did.
+    /// Reads the answer, which precedes everything else. Returns the reason if the holder refused.
     fn await_answer(&mut self) -> Result<Option<Fault>, Error> {
         while !self.received.contains(&b'\n') {
             if self.receive()? == 0 {
@@ -204,12 +206,12 @@ impl<'a> Viewport<'a> {
         Ok(Ready { typed, shown, called })
     }
 
-    /// Says whether the viewport is to be left.
+    /// Returns true if the viewport is to be detached.
     fn hear_call(&mut self) -> Result<bool, Error> {
         let mut byte = [0];
         let read = rustix::io::read(self.calls, &mut byte).map_err(io::Error::from)?;
         match byte {
-            // A caller that is gone calls no more, and would otherwise wake us without end.
+            // A caller that is gone sends no more calls, and its closed pipe would wake us forever.
             _ if read == 0 => return Ok(true),
             [byte] if byte == Call::Leave.byte() => return Ok(true),
             [byte] if byte == Call::Attended.byte() => self.attend(true)?,
@@ -227,13 +229,13 @@ impl<'a> Viewport<'a> {
         self.ask(Op::Attended { attended }).map(drop)
     }
 
-    /// Passes on what was typed, and says whether the person left.
+    /// Forwards the keys. Returns true if the user detached.
     fn pass_keys(&mut self) -> Result<bool, Error> {
         let mut keys = [0; CHUNK];
         let read = match rustix::io::read(self.person.input(), &mut keys) {
             Ok(read) => read,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(false),
-            // A terminal that hung up has nobody at it.
+            // A terminal that hung up counts as end of input.
             Err(Errno::IO) => 0,
             Err(error) => return Err(io::Error::from(error).into()),
         };
@@ -254,7 +256,7 @@ impl<'a> Viewport<'a> {
                 self.person.show(CANCEL)?;
                 self.begin_redraw()?;
             }
-            // Keys that the command can no longer take are lost with it.
+            // Keys that the command can no longer take are dropped with it.
             Message::Reply(reply) if reply.id == self.typing => self.typing = None,
             Message::Reply(_) | Message::Notice(_) => {}
         }
@@ -272,7 +274,7 @@ impl<'a> Viewport<'a> {
         self.ask(Op::Resize { columns, rows }).map(drop)
     }
 
-    /// Asks without waiting for the answer, and gives the request's id.
+    /// Sends a request without waiting for the answer. Returns the request's id.
     fn ask(&mut self, op: Op) -> Result<u64, Error> {
         let id = self.next_id;
         self.next_id += 1;
@@ -282,7 +284,7 @@ impl<'a> Viewport<'a> {
         Ok(id)
     }
 
-    /// Reads once; none is the end.
+    /// Reads once; 0 bytes means the end.
     fn receive(&mut self) -> Result<usize, Error> {
         let mut chunk = [0; CHUNK];
         let read = match self.socket.read(&mut chunk) {

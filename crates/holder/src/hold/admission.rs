@@ -1,8 +1,9 @@
-//! Who may speak with the holder: the daemon of its home about everything, the operator about the terminal.
+//! Access rules: the daemon of the holder's home may request everything, the operator only terminal
+//! operations.
 //!
-//! A holder outlives daemons, so it does not know its daemon by name. The daemon is the process that holds the lock of
-//! the home's ledger, as the kernel says, and that is below no holder. Whoever else could take that lock could write
-//! the ledger itself.
+//! A holder outlives daemons, so it cannot know its daemon by pid. The daemon is the process that
+//! holds the lock of the home's ledger, according to the kernel, and that does not descend from a
+//! holder. Any other process that could take that lock could write the ledger itself.
 
 use std::os::fd::AsFd;
 
@@ -13,7 +14,7 @@ use provost_sys::register::Register;
 
 use crate::wire::{FaultCode, Op, Reply, Request};
 
-/// The rule of one holder.
+/// The access rule of one holder.
 #[derive(Debug, Clone)]
 pub(super) struct Admission {
     boundary: Option<Boundary>,
@@ -26,12 +27,12 @@ pub(super) struct Admitted {
     role: Role,
 }
 
-/// What a peer may ask for.
+/// The requests that a peer may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// Everything.
     Daemon,
-    /// To look at the terminal and to type there, and to be told what happens.
+    /// View the terminal, type into it, and receive notices.
     Operator,
 }
 
@@ -40,15 +41,16 @@ impl Admission {
         Self { boundary }
     }
 
-    /// Admits the peer of a connection that was just accepted, or says why not.
+    /// Admits the peer of a newly accepted connection. The error gives the reason for a rejection.
     pub(super) fn admit(&self, socket: impl AsFd) -> Result<Admitted, String> {
         let pinning = self.boundary.as_ref().map_or(Pinning::Best, |boundary| boundary.pinning);
         let failed =
-            |why: peer::Error| format!("this process may not speak with the holder: {why}");
+            |why: peer::Error| format!("this process may not connect to the holder: {why}");
         let peer = Peer::pin(socket, pinning).map_err(failed)?;
         let role = self.role(&peer).map_err(failed)?;
-        let role = role
-            .ok_or("this process may not speak with the holder: an agent, check or hook may not")?;
+        let role = role.ok_or(
+            "this process may not connect to the holder: it belongs to an agent, check or hook",
+        )?;
         Ok(Admitted { peer, role })
     }
 
@@ -72,14 +74,14 @@ impl Admission {
 }
 
 impl Admitted {
-    /// Lets a request through if the peer may make it and still is the process that connected.
+    /// Passes a request on if the peer may make it and is still the process that connected.
     pub(super) fn allow(&self, request: Request) -> Result<Request, Reply> {
         let refused = |why: String| Reply::refused(Some(request.id), FaultCode::Forbidden, why);
         self.peer.check().map_err(|why| refused(why.to_string()))?;
         if self.role == Role::Daemon || is_for_operators(&request.op) {
             return Ok(request);
         }
-        Err(refused("only the daemon may ask the holder for this; use provost's commands".into()))
+        Err(refused("only the daemon may make this request; use a provost command instead".into()))
     }
 }
 

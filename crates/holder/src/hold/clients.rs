@@ -1,5 +1,5 @@
-//! The connections to the holder's socket. None of them can block it: sockets are non-blocking, buffers
-//! are bounded, and a client that does not read is not read from.
+//! The connections to the holder's socket. None of them can block the holder: sockets are
+//! non-blocking, buffers are bounded, and a client that does not read its answers is not read from.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,13 +11,13 @@ use super::admission::{Admission, Admitted};
 use super::output::is_transient;
 use crate::wire::{Data, FaultCode, Limited, MAX_REQUEST, Notice, Reply, Request, View};
 
-/// Connections at one time.
+/// Maximum number of connections.
 const MAX_CLIENTS: usize = 16;
-/// A client with more than this to read is not read from.
+/// A client with more unsent bytes than this is not read from.
 const MAX_UNREAD: usize = 256 << 10;
-/// A viewport with more than this to read misses what comes meanwhile.
+/// A viewport with more unsent bytes than this skips new output.
 const MAX_UNSEEN: usize = 128 << 10;
-/// Bytes read from a client at one time.
+/// Bytes read from a client in one call.
 const CHUNK: usize = 64 << 10;
 
 /// All connections.
@@ -35,9 +35,9 @@ struct Client {
     received: Vec<u8>,
     unsent: Vec<u8>,
     owed: Option<Owed>,
-    /// How many bytes of the terminal it has missed, if it is a viewport.
+    /// Terminal bytes that it has missed, if it is a viewport.
     missed: Option<u64>,
-    /// Whether a person is before it, if it is a viewport.
+    /// Whether a user is watching it, if it is a viewport.
     attended: bool,
     dropped: bool,
 }
@@ -53,7 +53,7 @@ struct Owed {
     gone: bool,
 }
 
-/// A line of a client: a request, or the answer to what is none.
+/// A line from a client: a request, or the answer to an invalid one.
 pub(super) struct Received {
     pub(super) client: u64,
     pub(super) request: Result<Request, Reply>,
@@ -64,7 +64,7 @@ impl Clients {
         Self { admission, connected: Vec::new(), next: 0 }
     }
 
-    /// Takes the next connection, unless there are too many or the peer may not connect.
+    /// Accepts the next connection, unless there are too many or the peer may not connect.
     pub(super) fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
         let (mut stream, _) = listener.accept()?;
         stream.set_nonblocking(true)?;
@@ -73,7 +73,7 @@ impl Clients {
             Err(refusal) => {
                 let mut line = serde_json::to_vec(&refusal)?;
                 line.push(b'\n');
-                // A peer that takes no answer is refused all the same.
+                // A peer that does not read the answer is rejected all the same.
                 stream.write_all(&line).ok();
             }
         }
@@ -81,12 +81,12 @@ impl Clients {
         Ok(())
     }
 
-    /// The sockets to wait for, each with what it is waited for.
+    /// The sockets to poll, each with its flags.
     pub(super) fn sockets(&self) -> impl Iterator<Item = (u64, &UnixStream, PollFlags)> {
         self.connected.iter().map(|client| (client.number, &client.stream, client.interest()))
     }
 
-    /// Reads from a client what it has sent.
+    /// Reads the pending requests of a client.
     pub(super) fn receive(&mut self, number: u64) -> Vec<Received> {
         let Some(client) = self.find(number) else { return Vec::new() };
         client.flush();
@@ -99,14 +99,14 @@ impl Clients {
         }
     }
 
-    /// From now on this client is sent notices.
+    /// Starts sending notices to this client.
     pub(super) fn follow(&mut self, number: u64) {
         if let Some(client) = self.find(number) {
             client.owed.get_or_insert_default();
         }
     }
 
-    /// From now on this client is a viewport.
+    /// Makes this client a viewport.
     pub(super) fn view(&mut self, number: u64) {
         if let Some(client) = self.find(number) {
             client.missed.get_or_insert_default();
@@ -117,20 +117,20 @@ impl Clients {
         self.find(number).is_some_and(|client| client.missed.is_some())
     }
 
-    /// Whether a person is before this client, from now on.
+    /// Sets whether a user is watching this viewport.
     pub(super) fn attend(&mut self, number: u64, attended: bool) {
         if let Some(client) = self.find(number) {
             client.attended = attended;
         }
     }
 
-    /// How many viewports there are that a person is before.
+    /// The number of viewports that a user is watching.
     pub(super) fn attended(&self) -> u32 {
         let attended = self.viewports().filter(|client| client.attended);
         u32::try_from(attended.count()).unwrap_or(u32::MAX)
     }
 
-    /// Sends the viewports what came on the terminal.
+    /// Sends terminal output to the viewports.
     pub(super) fn show(&mut self, bytes: &[u8]) {
         if self.viewports().next().is_none() {
             return;
@@ -141,25 +141,25 @@ impl Clients {
         self.connected.iter_mut().for_each(|client| client.show(&line, bytes.len()));
     }
 
-    /// Owes a notice to one client, if it follows.
+    /// Schedules a notice for one client, if it follows.
     pub(super) fn tell(&mut self, number: u64, notice: Notice) {
         if let Some(client) = self.find(number) {
             client.owe(notice);
         }
     }
 
-    /// Owes a notice to all who follow.
+    /// Schedules a notice for every following client.
     pub(super) fn tell_all(&mut self, notice: Notice) {
         self.connected.iter_mut().for_each(|client| client.owe(notice));
     }
 
-    /// Sends what the sockets take and forgets the clients that left.
+    /// Sends as much as the sockets take, and removes the clients that disconnected.
     pub(super) fn flush(&mut self) {
         self.connected.iter_mut().for_each(Client::flush);
         self.connected.retain(|client| !client.dropped);
     }
 
-    /// Whether a client has not been sent everything yet.
+    /// Whether a client still has unsent bytes.
     pub(super) fn is_unsent(&self) -> bool {
         self.connected.iter().any(|client| !client.unsent.is_empty())
     }
@@ -219,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Takes the whole lines out of what was received; none ends before `searched`.
+    /// Takes the complete lines out of the received bytes; none of them ends before `searched`.
     fn requests(&mut self, searched: usize) -> Vec<Received> {
         let newline = self.received[searched..].iter().rposition(|byte| *byte == b'\n');
         let Some(last) = newline.map(|at| searched + at) else {
@@ -234,7 +234,7 @@ impl Client {
         lines.map(|line| Received { client, request: allowed(line) }).collect()
     }
 
-    /// Journal growth is told only when the client has read what it was sent before.
+    /// Journal growth is reported only after the client has read everything sent before.
     fn owe(&mut self, notice: Notice) {
         let Some(owed) = &mut self.owed else { return };
         match notice {
@@ -247,8 +247,8 @@ impl Client {
         }
     }
 
-    /// Sends what came on the terminal, unless there is too much that was not read yet. Having missed something it
-    /// sees nothing more before it has been told so.
+    /// Sends terminal output, unless too much is unread. After a gap, the client gets nothing more
+    /// until the gap is reported to it.
     fn show(&mut self, line: &[u8], len: usize) {
         match &mut self.missed {
             None => {}
@@ -273,7 +273,7 @@ impl Client {
         }
     }
 
-    /// Queues the notices that are owed.
+    /// Queues the pending notices.
     fn queue_owed(&mut self) {
         let Some(owed) = self.owed.as_mut().map(std::mem::take) else { return };
         let journal = owed.journal.map(|end| Notice::Journal { end });

@@ -1,8 +1,9 @@
-//! The ordered end of the tree below this process: TERM, grace, KILL, verified. A command that listens gets a
-//! second TERM within the grace: after the first it waits for its turns to end, which may never happen.
+//! Ends the process tree below this process in order: TERM, grace, KILL, verification. A listening
+//! command gets a second TERM within the grace: after the first it waits for its turns to end,
+//! which may never happen.
 //!
-//! The leader is reaped last, so that its pid, which is the group's id, cannot come to mean another group
-//! while we signal it. As this process is a subreaper, no descendant leaves the tree.
+//! The leader is reaped last. Until then its pid, which is also the group's id, cannot be reused
+//! while we signal it. This process is a subreaper, so no descendant can leave the tree.
 
 use std::collections::BTreeSet;
 
@@ -11,45 +12,45 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::tree::{KILL_PATIENCE_MS, living_below, signal};
 use provost_sys::process::ProcStat;
 
-/// The first and the longest pause between two looks at the tree.
+/// The first and the longest pause between two scans of the tree.
 const FIRST_PAUSE_MS: u64 = 5;
 const LONGEST_PAUSE_MS: u64 = 100;
-/// Between the two TERMs, unless the grace is too short for it.
+/// The time between the two TERMs, unless the grace is too short for it.
 const SECOND_TERM_MS: u64 = 500;
 
 /// The end of a tree in progress.
 pub(super) struct Ending {
     leader: Pid,
     kill_at: u64,
-    /// Set until the second TERM, if there is to be one.
+    /// When to send the second TERM, if one is planned.
     second_term_at: Option<u64>,
     give_up_at: Option<u64>,
     look_at: u64,
     pause: u64,
     terminated: BTreeSet<Process>,
     leftovers: BTreeSet<Process>,
-    /// Whether whoever is found was already left over by a leader that ended.
+    /// Whether every process found counts as a leftover, because the leader had already ended.
     all_left_over: bool,
 }
 
-/// Where an ending stands.
+/// The progress of an ending.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Ongoing,
-    /// Nobody is left.
+    /// No process is left.
     Over,
-    /// Somebody is left whom KILL did not end.
+    /// A process survived KILL.
     GivenUp,
 }
 
-/// How often a command is asked to end before it is killed.
+/// How many TERMs a command gets before KILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Terms {
     One,
     Two,
 }
 
-/// A tree that is to end.
+/// A request to end a tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
     pub(super) leader: Pid,
@@ -61,7 +62,7 @@ pub(super) struct Order {
 type Process = (u32, u64);
 
 impl Ending {
-    /// Begins with the TERM.
+    /// Starts by sending TERM.
     pub(super) fn begin(order: Order, now: u64) -> Self {
         let Order { leader, leader_ended, grace_ms, terms } = order;
         let second = now.saturating_add(SECOND_TERM_MS.min(grace_ms / 2));
@@ -77,26 +78,26 @@ impl Ending {
             all_left_over: leader_ended,
         };
         if let (true, Ok(living)) = (leader_ended, living_below(std::process::id())) {
-            // Counted before the signal, after which they may be gone.
+            // Counted before the signal, after which the processes may be gone.
             ending.count_leftovers(&living);
         }
         ending.terminate_group();
         ending
     }
 
-    /// Begins anew with the TERM; the KILL comes no later than it would have.
+    /// Starts again with TERM. KILL is sent no later than planned before.
     pub(super) fn again(&mut self, grace_ms: u64, now: u64) {
         self.kill_at = self.kill_at.min(now.saturating_add(grace_ms));
         self.terminate_again();
         self.look_soon(now);
     }
 
-    /// When to look next.
+    /// When to scan next.
     pub(super) fn due(&self) -> u64 {
         self.look_at
     }
 
-    /// Looks earlier, since something happened.
+    /// Scans earlier, because something happened.
     pub(super) fn look_soon(&mut self, now: u64) {
         (self.look_at, self.pause) = (now, FIRST_PAUSE_MS);
     }
@@ -105,7 +106,7 @@ impl Ending {
         u32::try_from(self.leftovers.len()).unwrap_or(u32::MAX)
     }
 
-    /// Looks at the tree and signals whom it finds. If it could not look, somebody may be left.
+    /// Scans the tree and signals the processes found. If the scan fails, processes may be left.
     pub(super) fn look(&mut self, now: u64) -> Stage {
         if self.second_term_at.take_if(|at| now >= *at).is_some() {
             self.terminate_again();
@@ -158,14 +159,14 @@ impl Ending {
         self.terminate_group();
     }
 
-    /// Signals that find nobody, or that are refused, show in the next look; so errors are not kept.
+    /// Errors are ignored: a signal that failed or hit no process shows in the next scan.
     fn terminate_group(&self) {
         kill_process_group(self.leader, Signal::TERM).ok();
-        // A stopped process takes no TERM before it goes on.
+        // A stopped process does not handle TERM until it is continued.
         kill_process_group(self.leader, Signal::CONT).ok();
     }
 
-    /// The group has had its signal; whoever is outside, or came later, is signalled alone.
+    /// Signals processes one by one that are outside the group or appeared after its signal.
     fn terminate_new(&mut self, living: &[ProcStat]) {
         let first = self.terminated.is_empty();
         for found in living {

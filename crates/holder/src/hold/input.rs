@@ -1,5 +1,6 @@
-//! The command's input: keyed writes, each once, queued so that a command that does not read never
-//! blocks the holder. It is a pipe, a terminal, or a connection to a command that listens, where each write is one message.
+//! The command's input: keyed writes, each applied once. Writes are queued, so a command that does
+//! not read never blocks the holder. The input is a pipe, a terminal, or a connection to a
+//! listening command, where each write is one message.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -12,11 +13,11 @@ use super::terminal::Terminal;
 use crate::journal::{Envelope, TYPED_KEY};
 use crate::wire::{FaultCode, MAX_WRITE_KEY};
 
-/// Bytes that may wait for the command to read them.
+/// Maximum number of bytes queued for the command.
 pub(super) const MAX_QUEUE: usize = 1 << 20;
-/// Keys of finished writes that are remembered.
+/// Maximum number of remembered keys of finished writes.
 const MAX_KEYS: usize = 4096;
-/// Requests that may wait for one and the same write.
+/// Maximum number of requests waiting for the same write.
 const MAX_WAITERS: usize = 64;
 
 /// The write end of the command's input.
@@ -28,44 +29,44 @@ pub(super) struct Input {
     written: Keys,
 }
 
-/// One write. It is journalled when the pipe has taken all of it.
+/// One write. It is journalled once the pipe has taken all of it.
 pub(super) struct Item {
-    /// Absent from what a person typed.
+    /// Absent for keys that a user typed.
     pub(super) key: Option<String>,
     pub(super) bytes: Vec<u8>,
     pub(super) secret: bool,
     pub(super) waiters: Vec<Waiter>,
     taken: usize,
-    /// Whether its frame was made, if it goes through a connection.
+    /// Whether its frame has been built, if it goes through a connection.
     framed: bool,
 }
 
-/// Where input goes to.
+/// The destination of input.
 enum Sink {
     Pipe(File),
-    /// Stays open whatever happens.
+    /// Stays open in every case.
     Terminal(&'static Terminal),
-    /// A connection that does not stand yet.
+    /// A connection that is not established yet.
     Awaited,
     Relay(Sender),
 }
 
-/// Who asked: a client and the id of its request.
+/// A waiting request: the client and the request's id.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiter {
     pub(super) client: u64,
     pub(super) request: u64,
 }
 
-/// What became of a request to write at once.
+/// The immediate result of a write request.
 pub(super) enum Accepted {
-    /// It is answered when the write is finished.
+    /// The request is answered when the write is finished.
     Queued,
     Already,
     Refused(FaultCode, &'static str),
 }
 
-/// What flushing led to.
+/// The result of a flush.
 #[derive(Default)]
 pub(super) struct Flushed {
     pub(super) finished: Vec<Item>,
@@ -82,7 +83,7 @@ impl Input {
         Self::to(Some(Sink::Terminal(terminal)))
     }
 
-    /// An input through a connection that does not stand yet.
+    /// An input for a connection that is not established yet.
     pub(super) fn awaited() -> Self {
         Self::to(Some(Sink::Awaited))
     }
@@ -97,19 +98,19 @@ impl Input {
         }
     }
 
-    /// The connection that was awaited.
+    /// Sets the connection once it is established.
     pub(super) fn attach(&mut self, sender: Sender) {
         self.sink = Some(Sink::Relay(sender));
     }
 
-    /// Owes the server an answer to its ping.
+    /// Schedules the answer to a server's ping.
     pub(super) fn owe_pong(&mut self, payload: Vec<u8>) {
         if let Some(Sink::Relay(sender)) = &mut self.sink {
             sender.owe_pong(payload);
         }
     }
 
-    /// Queues the text of the spec, which no client waits for, and the end after it.
+    /// Queues the spec's text, which no client waits for, and then end of input.
     pub(super) fn give(&mut self, key: &str, text: &str) {
         self.push(Item::new(Some(key.to_owned()), text.into(), false));
         self.close_when_empty = true;
@@ -127,7 +128,7 @@ impl Input {
         }
         let conflict = Accepted::Refused(
             FaultCode::Conflict,
-            "this key was written before with other bytes; the command did not get these",
+            "this key was already written with different bytes; nothing was written",
         );
         if let Some(written) = self.written.get(&key) {
             return if *written == digest(&bytes) { Accepted::Already } else { conflict };
@@ -138,22 +139,26 @@ impl Input {
         self.queue_item(Item::new(Some(key), bytes, secret), waiter)
     }
 
-    /// What a person types goes in as often as it is typed.
+    /// Typed keys have no idempotency key: each write goes in once more.
     pub(super) fn type_in(&mut self, bytes: Vec<u8>, secret: bool, waiter: Waiter) -> Accepted {
         self.queue_item(Item::new(None, bytes, secret), waiter)
     }
 
     fn queue_item(&mut self, mut item: Item, waiter: Waiter) -> Accepted {
-        let Some(sink) = self.sink.as_ref().filter(|_| !self.close_when_empty) else {
+        let sink = if self.close_when_empty { None } else { self.sink.as_ref() };
+        let Some(sink) = sink else {
             return Accepted::Refused(FaultCode::StdinClosed, "the command's input is closed");
         };
         if !sink.takes(&item.bytes) {
-            return Accepted::Refused(FaultCode::BadRequest, "a message to the command is text");
+            return Accepted::Refused(
+                FaultCode::BadRequest,
+                "a message to the command must be text",
+            );
         }
         if self.queued + item.bytes.len() > MAX_QUEUE {
             return Accepted::Refused(
                 FaultCode::Busy,
-                "too much input waits for the command to read it",
+                "too much unread input; try again when the command has read some",
             );
         }
         item.waiters.push(waiter);
@@ -161,14 +166,15 @@ impl Input {
         Accepted::Queued
     }
 
-    /// Takes no more, and ends a pipe once all that was queued is written. A connection stays, so that what
-    /// the command has to say is not lost, and so does a terminal, for which an end is but another key.
+    /// Accepts no more writes, and closes a pipe once the queue is written. A connection stays open
+    /// so that the command's remaining output is not lost. A terminal stays open too: there, end of
+    /// input is just another key.
     pub(super) fn close(&mut self) {
         self.close_when_empty = true;
         self.close_if_done();
     }
 
-    /// What to wait for, if something is queued for it.
+    /// The descriptor to poll for writing, if something is queued.
     pub(super) fn wants_to_write(&self) -> Option<BorrowedFd<'_>> {
         match self.sink.as_ref()? {
             Sink::Pipe(pipe) => (!self.queue.is_empty()).then(|| pipe.as_fd()),
@@ -180,8 +186,8 @@ impl Input {
         }
     }
 
-    /// Writes the first item as far as it is taken. One at a time, so that the caller journals it before the
-    /// next byte goes out.
+    /// Writes as much of the first item as the sink takes. One item per call, so that the caller
+    /// journals it before the next byte goes out.
     pub(super) fn flush(&mut self) -> Flushed {
         let mut flushed = Flushed::default();
         let Some(sink) = &mut self.sink else { return flushed };
@@ -194,7 +200,7 @@ impl Input {
         flushed
     }
 
-    /// Gives up what is queued: the command ended, or reads no more.
+    /// Drops the queue, because the command ended or reads no more.
     pub(super) fn abandon(&mut self) -> Vec<Item> {
         if let Some(Sink::Relay(mut sender)) = self.sink.take() {
             sender.take_leave();
@@ -225,7 +231,7 @@ impl Input {
 }
 
 impl Sink {
-    /// A message is text. A pipe takes anything, and so does a terminal.
+    /// A message must be text. Pipes and terminals take any bytes.
     fn takes(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Pipe(_) | Self::Terminal(_) => true,
@@ -233,7 +239,7 @@ impl Sink {
         }
     }
 
-    /// Writes an item to its end, or `WouldBlock`.
+    /// Writes an item to its end, or fails with `WouldBlock`.
     fn write(&mut self, item: Option<&mut Item>) -> io::Result<()> {
         match (self, item) {
             (Self::Pipe(pipe), Some(item)) => item.write_by(|bytes| pipe.write(bytes)),
@@ -263,7 +269,10 @@ impl Item {
 
     fn wait(&mut self, waiter: Waiter) -> Accepted {
         if self.waiters.len() >= MAX_WAITERS {
-            return Accepted::Refused(FaultCode::Busy, "too many requests wait for this write");
+            return Accepted::Refused(
+                FaultCode::Busy,
+                "too many requests are waiting for this write",
+            );
         }
         self.waiters.push(waiter);
         Accepted::Queued
@@ -276,7 +285,7 @@ impl Item {
         Ok(())
     }
 
-    /// Sends the line as one message, without its end.
+    /// Sends the line as one message, without its line end.
     fn send_to(&mut self, sender: &mut Sender) -> io::Result<()> {
         sender.flush()?;
         if !self.framed {
@@ -288,12 +297,12 @@ impl Item {
     }
 }
 
-/// A digest of what was written: the bytes may be secret, and are not kept.
+/// Hashes written bytes. The bytes themselves may be secret and are not kept.
 fn digest(bytes: &[u8]) -> blake3::Hash {
     blake3::hash(bytes)
 }
 
-/// The most recent keys, each with the digest of what was written under it.
+/// The most recent keys, each with the digest of the bytes written under it.
 #[derive(Default)]
 struct Keys {
     known: BTreeMap<String, blake3::Hash>,

@@ -1,5 +1,5 @@
-//! The command's own process. Its end is seen without reaping it: it is reaped when its group has been
-//! signalled for the last time, so that the group's id stays its own.
+//! The command's own process. Its end is observed without reaping it. It is reaped after its group
+//! has been signalled for the last time, so that the group's id cannot be reused.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::Child;
@@ -17,11 +17,11 @@ pub(super) struct Leader {
     pub(super) pid: Pid,
     /// Whether `exit.json` is written.
     pub(super) recorded: bool,
-    /// Absent only if the kernel gave none; the end is then looked for now and then.
+    /// Absent only if the kernel provided none; the end is then polled for.
     pidfd: Option<OwnedFd>,
-    /// Absent if there could be no watch, and when it is over.
+    /// Absent if the watch could not be started, and after it ended.
     stops: Option<Stops>,
-    /// Whether it is stopped, if it ever was.
+    /// Whether it is stopped; absent if it never was.
     suspended: Option<bool>,
     ended: Option<Ended>,
 }
@@ -49,22 +49,22 @@ impl Leader {
         self.ended.as_ref().map(|ended| ended.mono_ms)
     }
 
-    /// What to wait for, as long as it runs.
+    /// The descriptor to poll while it runs.
     pub(super) fn handle(&self) -> Option<&OwnedFd> {
         if self.has_ended() { None } else { self.pidfd.as_ref() }
     }
 
-    /// Whether it runs and there is nothing to wait for.
+    /// Whether it runs without a descriptor to poll.
     pub(super) fn is_unwatched(&self) -> bool {
         self.pidfd.is_none() && !self.has_ended()
     }
 
-    /// What to wait for to see it stopped or going on.
+    /// The descriptor to poll for stops and continues.
     pub(super) fn stops(&self) -> Option<BorrowedFd<'_>> {
         self.stops.as_ref().map(Stops::handle)
     }
 
-    /// The next stop or going on that was seen.
+    /// The next observed stop or continue.
     pub(super) fn next_change(&mut self) -> Option<Change> {
         match self.stops.as_mut()?.take() {
             Ok(Some(change)) => return Some(change),
@@ -74,7 +74,7 @@ impl Leader {
         None
     }
 
-    /// Whether it is stopped now. Nothing is known of a command that never was.
+    /// Whether it is stopped now. `None` if it never was.
     pub(super) fn suspended(&self) -> Option<bool> {
         self.suspended
     }
@@ -83,7 +83,7 @@ impl Leader {
         self.suspended = Some(suspended);
     }
 
-    /// Looks whether it ended.
+    /// Checks whether it ended.
     pub(super) fn look(&mut self, now: u64) {
         if self.has_ended() {
             return;
@@ -94,7 +94,7 @@ impl Leader {
         }
     }
 
-    /// The record of its end, once there is one.
+    /// The record of its end, once it has ended.
     pub(super) fn record(&self, ended_by: EndedBy, journal_end: u64) -> Option<ExitRecord> {
         let ended = self.ended.as_ref()?;
         Some(ExitRecord {
@@ -107,7 +107,7 @@ impl Leader {
         })
     }
 
-    /// Lets the kernel forget it. A second time does nothing.
+    /// Reaps the process. A second call does nothing.
     pub(super) fn reap(&self) {
         waitpid(Some(self.pid), WaitOptions::NOHANG).ok();
     }

@@ -1,17 +1,18 @@
-//! What must not come to the journal although the command says it: secrets that were given to it. They are known
-//! here in memory only, and are masked in both streams, byte for byte, also where two reads part them.
+//! Masks secrets in the command's output before it reaches the journal. The secrets are kept in
+//! memory only, and are masked byte for byte in both streams, even when a secret is split between
+//! two reads.
 
 use std::borrow::Cow;
 
 use crate::journal::Channel;
 use crate::wire::MAX_FORM;
 
-/// All forms together are no longer than this.
+/// Maximum total length of all forms.
 const MAX_FORMS: usize = 64 << 10;
-/// A shorter one would be found where it was not meant, and so is none.
+/// A shorter form would match unrelated output, so it is rejected.
 const MIN_FORM: usize = 8;
 
-/// Lies over both streams of a command.
+/// Masks both streams of a command.
 #[derive(Default)]
 pub(super) struct Veil {
     masks: Masks,
@@ -19,33 +20,34 @@ pub(super) struct Veil {
     err: Veiled,
 }
 
-/// The forms in which secrets may stand in the output.
+/// The forms in which secrets may appear in the output.
 #[derive(Default)]
 struct Masks {
     forms: Vec<Vec<u8>>,
     known: usize,
 }
 
-/// The part of one stream that was read and is not yet known to be free of secrets.
+/// The part of one stream that was read but may still contain the start of a secret.
 #[derive(Default)]
 struct Veiled {
     bytes: Vec<u8>,
-    /// For each byte what stands in its place, if it is to be hidden.
+    /// The replacement for each byte that is to be masked.
     veil: Vec<Option<u8>>,
 }
 
 impl Veil {
-    /// Hides a form from now on, and says whether it could be taken.
+    /// Starts masking a form. Returns whether it was accepted.
     pub(super) fn add(&mut self, form: Vec<u8>) -> bool {
         self.masks.add(form)
     }
 
-    /// Whether nothing is to be hidden.
+    /// Whether there is nothing to mask.
     pub(super) fn is_empty(&self) -> bool {
         self.masks.is_empty()
     }
 
-    /// Takes what was read of a stream and gives what can be told of it. Without a secret nothing is held back.
+    /// Takes bytes read from a stream and returns those that are safe to write. Without secrets
+    /// nothing is held back.
     pub(super) fn take<'a>(&mut self, channel: Channel, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match (self.masks.is_empty(), channel) {
             (true, _) => Cow::Borrowed(bytes),
@@ -56,7 +58,7 @@ impl Veil {
         }
     }
 
-    /// Gives what was held back of a stream, since nothing follows it.
+    /// Returns the bytes held back at the end of a stream.
     pub(super) fn finish(&mut self, channel: Channel) -> Vec<u8> {
         match channel {
             Channel::Stderr => self.err.finish(),
@@ -83,8 +85,8 @@ impl Masks {
         self.forms.is_empty()
     }
 
-    /// How many bytes at the end of these may be the beginning of a form. A line's end is in none, so that no whole
-    /// line is waited with.
+    /// The number of trailing bytes that may be the start of a form. No form contains a line end,
+    /// so a complete line is never held back.
     fn open_end(&self, bytes: &[u8]) -> usize {
         let begun = |form: &Vec<u8>| {
             let most = bytes.len().min(form.len() - 1);
@@ -104,7 +106,7 @@ impl Veiled {
         self.let_go(self.bytes.len() - masks.open_end(&self.bytes))
     }
 
-    /// What would have become a secret is one if it is long enough.
+    /// A secret cut off at the end is masked if it is long enough.
     fn finish(&mut self) -> Vec<u8> {
         if self.bytes.len() >= MIN_FORM {
             self.veil.fill(Some(b'*'));
@@ -113,7 +115,7 @@ impl Veiled {
     }
 
     fn hide(&mut self, form: &[u8]) {
-        // Where a number stands a number has to stay, or the line would no longer be JSON.
+        // A number must stay a number, or the line would no longer be JSON.
         let filler = if form.iter().all(u8::is_ascii_digit) { b'9' } else { b'*' };
         for at in 0..=self.bytes.len().saturating_sub(form.len()) {
             if self.bytes[at..].starts_with(form) {
@@ -130,7 +132,8 @@ impl Veiled {
     }
 }
 
-/// Whether what follows these bytes is the second half of an escape: an odd number of backslashes precedes it.
+/// Whether the byte after these is the second half of an escape: an odd number of backslashes
+/// precedes it.
 fn is_escaped(before: &[u8]) -> bool {
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }

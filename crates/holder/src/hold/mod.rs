@@ -1,4 +1,5 @@
-//! The holder's process: takes the launch, starts the command, supervises it to its verified end.
+//! The holder process: takes the launch, starts the command, and supervises it until its tree has
+//! verifiably ended.
 
 mod admission;
 mod clients;

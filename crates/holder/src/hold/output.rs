@@ -1,4 +1,4 @@
-//! The command's output: read as it comes, into the journal, up to the limit.
+//! The command's output: read as it arrives and written to the journal, up to the limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use super::relay::Receiver;
 use super::terminal::Terminal;
 use crate::journal::{Channel, MAX_PAYLOAD, Note, RelayNote, Writer};
 
-/// More than the kernel keeps of a terminal's output.
+/// More than the kernel buffers of a terminal's output.
 const TERMINAL_HOLDS: u64 = 64 << 10;
 
 /// Both streams of the command.
@@ -23,17 +23,17 @@ pub(super) struct Output {
     reached: bool,
     buffer: Vec<u8>,
     veil: Veil,
-    /// A ping of the command's server that was not answered yet.
+    /// A ping from the command's server that is not answered yet.
     ping: Option<Vec<u8>>,
-    /// What came on the terminal and was not shown to viewports yet.
+    /// Terminal output that the viewports have not been sent yet.
     shown: Option<Vec<u8>>,
 }
 
-/// Where output comes from.
+/// A source of output.
 enum Stream {
     Pipe(File),
     Terminal(&'static Terminal),
-    /// A connection that does not stand yet.
+    /// A connection that is not established yet.
     Awaited,
     Relay {
         receiver: Receiver,
@@ -41,26 +41,26 @@ enum Stream {
     },
 }
 
-/// What a command's streams are read from.
+/// The descriptors of a command's streams.
 pub(super) enum Streams {
     Pipes {
         out: Option<OwnedFd>,
         err: Option<OwnedFd>,
     },
-    /// The command speaks through a connection, and both its streams go into one pipe.
+    /// The command talks through a connection, and both its streams go into one pipe.
     Relayed {
         both: OwnedFd,
     },
     Terminal(&'static Terminal),
 }
 
-/// What reading a stream led to.
+/// The result of reading a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read1 {
-    /// So many bytes, or with none of them the end.
+    /// The number of bytes read; 0 means the end.
     Progress(u64),
     Nothing,
-    /// There is more, and the limit does not allow it.
+    /// There is more output than the limit allows.
     LimitReached,
 }
 
@@ -87,7 +87,7 @@ impl Output {
         }
     }
 
-    /// Hides these from now on, and says whether all of them could be taken.
+    /// Starts masking these forms. Returns whether all were accepted.
     pub(super) fn mask(&mut self, forms: impl Iterator<Item = Vec<u8>>) -> bool {
         let mut all = true;
         for form in forms {
@@ -96,17 +96,17 @@ impl Output {
         all
     }
 
-    /// Whether there is something to hide.
+    /// Whether any form is masked.
     pub(super) fn has_masks(&self) -> bool {
         !self.veil.is_empty()
     }
 
-    /// What came on the terminal since this was asked last.
+    /// The terminal output since the last call.
     pub(super) fn take_shown(&mut self) -> Vec<u8> {
         self.shown.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The connection that was awaited.
+    /// Sets the connection once it is established.
     pub(super) fn attach(
         &mut self,
         receiver: Receiver,
@@ -117,7 +117,7 @@ impl Output {
         journal.relay_note(now, &RelayNote::RelayOpen)
     }
 
-    /// There is no connection, or no longer one.
+    /// Records that the connection failed or is over.
     pub(super) fn hang_up(
         &mut self,
         note: &RelayNote,
@@ -126,12 +126,12 @@ impl Output {
     ) -> io::Result<()> {
         self.out = None;
         self.unveil(Channel::Stdout, journal, now).ok();
-        // The disk keeps the order: if the last is on it, so are the others.
+        // The journal keeps the order: if the last entry is on disk, so are the earlier ones.
         journal.relay_note(now, note).ok();
         journal.note(now, Note::StdoutClosed)
     }
 
-    /// The streams that are open, to be waited for unless the limit is reached.
+    /// The open streams to poll, unless the limit is reached.
     pub(super) fn streams(&self) -> impl Iterator<Item = (Channel, BorrowedFd<'_>)> {
         let out = self.out.iter().filter_map(Stream::handle).map(|fd| (Channel::Stdout, fd));
         let err = self.err.iter().filter_map(Stream::handle).map(|fd| (Channel::Stderr, fd));
@@ -158,7 +158,7 @@ impl Output {
         self.limit
     }
 
-    /// Sets the limit, and says whether it was reached before and no longer is.
+    /// Sets the limit. Returns true if it was reached before and no longer is.
     pub(super) fn set_limit(&mut self, limit: u64) -> bool {
         self.limit = limit;
         let freed = self.reached && self.total < limit;
@@ -166,7 +166,7 @@ impl Output {
         freed
     }
 
-    /// Reads once from a stream. An error is the journal's: the bytes are kept there.
+    /// Reads once from a stream. An error comes from the journal, which still keeps the bytes.
     pub(super) fn read(
         &mut self,
         channel: Channel,
@@ -178,12 +178,13 @@ impl Output {
             self.reached = true;
             return Ok(Read1::LimitReached);
         }
-        // At the limit with nothing waiting a read of one byte tells the end.
+        // At the limit with nothing waiting, reading one byte detects the end.
         self.take(channel, allowed.max(1), journal, now)
     }
 
-    /// Reads what lies in the streams now, beyond the limit too: the command ended, so this is no more than
-    /// they hold, and it would be lost otherwise. What others write meanwhile is not waited for.
+    /// Reads everything that the streams hold now, even beyond the limit: the command has ended, so
+    /// the amount is bounded, and it would be lost otherwise. Later writes of other processes are
+    /// not waited for.
     pub(super) fn drain(&mut self, journal: &mut Writer, now: u64) -> io::Result<()> {
         for channel in [Channel::Stdout, Channel::Stderr] {
             let mut left = self.most_waiting(channel);
@@ -219,7 +220,8 @@ impl Output {
                 return Ok(Read1::Progress(read as u64));
             }
             Err(error) if is_transient(&error) => return Ok(Read1::Nothing),
-            // A stream that cannot be read gives no more. A terminal whose other end is closed says so too.
+            // A stream that cannot be read has ended. A terminal whose other end is closed reports
+            // this as an error.
             Err(error) => {
                 self.end(channel, format!("the connection broke: {error}"), journal, now)?
             }
@@ -227,7 +229,7 @@ impl Output {
         Ok(Read1::Progress(0))
     }
 
-    /// Brings what was read to the journal.
+    /// Writes the bytes read to the journal.
     fn keep(
         &mut self,
         channel: Channel,
@@ -236,9 +238,8 @@ impl Output {
         now: u64,
     ) -> io::Result<()> {
         let bytes = &self.buffer[..read];
-        let Some(Stream::Relay { receiver, text }) =
-            self.out.as_mut().filter(|_| channel == Channel::Stdout)
-        else {
+        let relay = if channel == Channel::Stdout { self.out.as_mut() } else { None };
+        let Some(Stream::Relay { receiver, text }) = relay else {
             self.total += read as u64;
             let told = self.veil.take(channel, bytes);
             if let Some(shown) = &mut self.shown {
@@ -250,7 +251,7 @@ impl Output {
         let heard = receiver.decode(bytes, text);
         self.total += text.len() as u64;
         self.ping = heard.ping.or(self.ping.take());
-        // What the disk refuses the journal keeps in order, so the last answer speaks for all.
+        // The journal keeps refused bytes in order, so the last result covers all of them.
         let mut kept = Ok(());
         if !text.is_empty() {
             kept = append(channel, &self.veil.take(channel, text), journal, now);
@@ -271,7 +272,7 @@ impl Output {
         journal: &mut Writer,
         now: u64,
     ) -> io::Result<()> {
-        // The disk keeps the order: what follows speaks for this too.
+        // The journal keeps the order: the next result covers this one too.
         self.unveil(channel, journal, now).ok();
         if channel == Channel::Stderr {
             self.err = None;
@@ -287,7 +288,7 @@ impl Output {
         }
     }
 
-    /// Tells what was held back of a stream, since it gives no more, or nobody waits for more.
+    /// Writes the bytes held back of a stream that has ended or is no longer read.
     fn unveil(&mut self, channel: Channel, journal: &mut Writer, now: u64) -> io::Result<()> {
         let told = self.veil.finish(channel);
         if let Some(shown) = &mut self.shown {
@@ -296,7 +297,8 @@ impl Output {
         append(channel, &told, journal, now)
     }
 
-    /// How much may lie in a stream. A terminal tells of what it has ready and not of what it has behind that.
+    /// The most bytes a stream may hold. A terminal reports only the bytes ready to read, not those
+    /// queued behind them.
     fn most_waiting(&self, channel: Channel) -> u64 {
         match (&self.out, channel) {
             (Some(Stream::Terminal(_)), Channel::Stdout) => TERMINAL_HOLDS,
@@ -330,8 +332,8 @@ impl Stream {
         }
     }
 
-    /// How much may be read at one time so that it fits into one frame of the journal. A message's end adds
-    /// a byte to its line; those of the messages before it are made up for by their headers.
+    /// The most bytes to read in one call so that they fit into one journal frame. The end of a
+    /// message adds a byte to its line; for earlier messages the removed headers make up for it.
     fn most(&self) -> usize {
         match self {
             Self::Pipe(_) | Self::Terminal(_) | Self::Awaited => MAX_PAYLOAD,
@@ -340,7 +342,8 @@ impl Stream {
     }
 }
 
-/// What was held back can make a read longer than a frame. The last answer of the journal speaks for all.
+/// Held-back bytes can make a read longer than a frame. The journal's last result covers all
+/// frames.
 fn append(channel: Channel, bytes: &[u8], journal: &mut Writer, now: u64) -> io::Result<()> {
     let mut kept = Ok(());
     for chunk in bytes.chunks(MAX_PAYLOAD) {
@@ -349,7 +352,8 @@ fn append(channel: Channel, bytes: &[u8], journal: &mut Writer, now: u64) -> io:
     kept
 }
 
-/// Makes our end of a pipe non-blocking; the command's end is another and stays as it is.
+/// Makes our end of a pipe non-blocking; the command's end is a separate descriptor and keeps its
+/// mode.
 pub(super) fn nonblocking(pipe: OwnedFd) -> Option<File> {
     ioctl_fionbio(&pipe, true).ok()?;
     Some(pipe.into())

@@ -1,16 +1,16 @@
-//! How often a terminal is read that keeps on writing: a spinner draws thirty times a second, and nobody who watches it
-//! from afar needs each of its pictures.
+//! Limits how often a terminal is read that writes without pause. A spinner draws thirty times a
+//! second, and a remote watcher does not need every frame.
 
-/// Pieces that come no later than this after each other are of one flow.
+/// Pieces that arrive within this time of each other belong to one flow.
 const PAUSE_MS: u64 = 300;
-/// How long a flow is read as it comes: what is drawn once is seen at once.
+/// How long a flow is read immediately: a single drawing appears at once.
 const AS_IT_COMES_MS: u64 = 500;
-/// How long what flows on is gathered.
+/// How long the output of a continuing flow is gathered.
 const GATHERED_MS: u64 = 200;
-/// Whoever writes so much in that time would come to wait for its reader, and is never made to: the kernel keeps four
-/// times as much.
+/// A program that writes this much in that time is read without pause, or it would block on its
+/// reader. The kernel buffers four times as much.
 const MUCH: u64 = 16_000;
-/// A read of so many bytes may have left some behind.
+/// A read of this many bytes may have left some behind.
 const FULL: u64 = 4_000;
 
 /// The flow of a terminal's output.
@@ -22,16 +22,16 @@ pub(super) struct Pace {
 
 #[derive(Debug, Clone, Copy)]
 struct Flow {
-    /// Since when it has flowed, and little at a time.
+    /// The start of the flow in its present, low-volume form.
     began: u64,
     last: u64,
-    /// When what is counted was begun to be counted, and how much came since.
+    /// The start of the counting window, and the bytes counted since.
     counted_from: u64,
     count: u64,
 }
 
 impl Pace {
-    /// Takes note of a read of so many bytes.
+    /// Records a read of `bytes` bytes.
     pub(super) fn read(&mut self, bytes: u64, now: u64) {
         let new = Flow { began: now, last: now, counted_from: now, count: 0 };
         let known = self.flow.filter(|flow| now.saturating_sub(flow.last) <= PAUSE_MS);
@@ -49,12 +49,12 @@ impl Pace {
         self.flow = Some(flow);
     }
 
-    /// Somebody is at the terminal: everything is read as it comes.
+    /// Reads everything immediately, because a user is watching the terminal.
     pub(super) fn hurry(&mut self) {
         *self = Self::default();
     }
 
-    /// Gives until when the terminal is not read.
+    /// Returns when the terminal may be read again, if reading is paused.
     pub(super) fn rests_until(&self, now: u64) -> Option<u64> {
         self.rests_until.filter(|until| now < *until)
     }
@@ -83,14 +83,14 @@ mod tests {
     #[test]
     fn a_flood_and_who_is_at_the_terminal_wait_for_nobody() {
         let mut pace = Pace::default();
-        // Small reads of a reader that keeps up are a flood as well.
+        // Many small reads by a fast reader are a flood as well.
         for now in 0..2_000 {
             pace.read(100, now);
             assert_eq!(pace.rests_until(now), None, "at {now}");
         }
         pace.read(4_095, 2_600);
         assert_eq!(pace.rests_until(2_600), None, "there may be more");
-        // A burst in the middle of a spinner is read on as it comes once it is met.
+        // A burst within a spinner's output is read immediately once it is detected.
         let mut pace = Pace::default();
         (0..600).step_by(30).for_each(|now| pace.read(200, now));
         assert_eq!(pace.rests_until(570), Some(770));

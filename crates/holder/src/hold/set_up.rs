@@ -1,7 +1,8 @@
 //! From the spec to a running command.
 //!
-//! The starter hears one line on the holder's standard output: that the launch is taken and recorded,
-//! that it was taken before, or why nothing was started. Nothing is started before the directory is ours.
+//! The starter reads one line from the holder's standard output: the launch is taken and recorded,
+//! it was taken before, or the reason why nothing was started. Nothing is started before the
+//! directory is created.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
@@ -29,18 +30,18 @@ use crate::record::{
 use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode, Tty};
 use provost_sys::process::{Identity, ProcStat};
 
-/// The exit code of a holder whose directory was there before: it has started nothing.
+/// Exit code of a holder whose directory already existed: it started nothing.
 pub const EXIT_ALREADY: u8 = 17;
-/// The exit code of a holder that has started nothing for another reason.
+/// Exit code of a holder that started nothing for another reason.
 const EXIT_REFUSED: u8 = 2;
 
 pub(crate) const ANSWER_OK: &str = "ok";
 pub(crate) const ANSWER_ALREADY: &str = "already";
 pub(crate) const ANSWER_TAKEN_BACK: &str = "taken back: ";
 
-/// Takes the launch directory, runs the command of the spec to its end and leaves the records.
+/// Takes the launch directory, runs the spec's command to its end and writes the records.
 pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
-    // First of all: the spec has the agent's environment, and tokens.
+    // This comes first: the spec contains the agent's environment, including tokens.
     if let Err(error) = provost_sys::process::hide_from_user() {
         answer(&format!("hide the holder from other processes: {error}"));
         return ExitCode::from(EXIT_REFUSED);
@@ -69,7 +70,7 @@ pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
     }
 }
 
-/// What is ready before the command is.
+/// The resources that are ready before the command starts.
 pub(super) struct Place {
     pub(super) dir: LaunchDir,
     pub(super) holder: Identity,
@@ -77,18 +78,18 @@ pub(super) struct Place {
     pub(super) listener: UnixListener,
 }
 
-/// A command that runs.
+/// A running command.
 pub(super) struct Begun {
     pub(super) child: Child,
     pub(super) streams: Streams,
-    /// The connection to it, if it is to listen.
+    /// The pending connection, if the command listens.
     pub(super) arriving: Option<Arriving>,
 }
 
 enum Launched {
     Running(Box<Supervisor>),
     NotStarted,
-    /// The command runs but this could not be recorded: it is ended again.
+    /// The command runs, but this could not be recorded, so it is ended again.
     TakenBack {
         supervisor: Box<Supervisor>,
         error: io::Error,
@@ -99,7 +100,7 @@ enum Launched {
 enum Error {
     #[error(transparent)]
     Spec(#[from] spec::Error),
-    #[error("the launch was taken before")]
+    #[error("the launch is already taken")]
     Already,
     #[error("make the directory {0:?}")]
     Create(PathBuf, #[source] io::Error),
@@ -133,7 +134,7 @@ fn take(path: &Path, spec: &HoldSpec) -> Result<Place, Error> {
     match prepare(&dir, path, spec) {
         Ok((holder, journal, listener)) => Ok(Place { dir, holder, journal, listener }),
         Err(error) => {
-            // Should this fail too, the directory shows a holder that died before it started anything.
+            // If this fails too, the directory shows a holder that died before it started anything.
             dir.take_back(path).ok();
             Err(Error::Prepare(path.to_owned(), error))
         }
@@ -148,7 +149,7 @@ fn prepare(
     refuse_ignored_children()?;
     own_session()?;
     set_child_subreaper(Some(getpid()))?;
-    // A holder must not keep a worktree's file system busy.
+    // The holder must not keep a worktree's file system busy.
     std::env::set_current_dir("/")?;
     let holder = Identity::own()?;
     let taken = Taken { version: RECORD_VERSION, key: spec.key.clone(), holder: holder.clone() };
@@ -161,30 +162,30 @@ fn prepare(
     Ok((holder, journal, listener))
 }
 
-/// Leaves the session of the starter, whose terminal would otherwise take the holder down with it.
+/// Leaves the starter's session, whose terminal would otherwise end the holder too.
 fn own_session() -> io::Result<()> {
     let Err(error) = setsid() else { return Ok(()) };
     let pid = std::process::id();
-    // Not getsid: its answer is 0 for a session from outside of a PID namespace, which rustix holds
-    // for impossible.
+    // Not getsid: it returns 0 for a session outside the PID namespace, which rustix treats as
+    // impossible.
     match ProcStat::read(pid)? {
         Some(stat) if stat.session == pid => Ok(()),
         Some(_) | None => Err(error.into()),
     }
 }
 
-/// If SIGCHLD is ignored, which is inherited, the kernel throws exit statuses away.
+/// If SIGCHLD is ignored, which is inherited, the kernel discards exit statuses.
 fn refuse_ignored_children() -> io::Result<()> {
     let status = fs::read_to_string("/proc/self/status")?;
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     if ignored & (1 << (Signal::CHILD.as_raw() - 1)) != 0 {
-        return Err(io::Error::other("SIGCHLD is ignored, so that exit statuses would be lost"));
+        return Err(io::Error::other("SIGCHLD is ignored, so exit statuses would be lost"));
     }
     Ok(())
 }
 
-/// Starts the command, or says in words for people why it could not be.
+/// Starts the command. The error is a readable reason.
 fn start(spec: &HoldSpec) -> Result<Begun, String> {
     let (program, args) = spec.argv.split_first().ok_or("the command is empty")?;
     match fs::metadata(&spec.cwd) {
@@ -221,19 +222,21 @@ fn spawn(mut command: Command) -> io::Result<(Child, Streams)> {
     Ok((child, Streams::Pipes { out, err }))
 }
 
-/// Both streams are one pipe, which keeps their order. Our copies of its write end go with the `Command`.
+/// Both streams share one pipe, which keeps their order. Our copies of its write end are dropped
+/// with the `Command`.
 fn spawn_relayed(mut command: Command) -> io::Result<(Child, Streams)> {
     let (both, write) = io::pipe()?;
     command.stdout(write.try_clone()?).stderr(write);
     Ok((command.spawn()?, Streams::Relayed { both: both.into() }))
 }
 
-/// Our copies of the command's end go with the `Command`: the terminal is closed when all others are.
+/// Our copies of the command's end are dropped with the `Command`: the terminal closes when all
+/// others do.
 fn spawn_in_terminal(mut command: Command, size: Tty) -> io::Result<(Child, Streams)> {
     let (terminal, end) = Terminal::open(size)?;
     command.stdin(end.try_clone()?).stdout(end.try_clone()?).stderr(end);
     let child = command.spawn()?;
-    // One that has ended already needs no foreground.
+    // A command that has already ended needs no foreground.
     terminal.bring_forward(Pid::from_child(&child)).ok();
     Ok((child, Streams::Terminal(terminal)))
 }
@@ -248,7 +251,7 @@ fn not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
         mono_ms: mono_ms(),
         journal_end: 0,
     };
-    // With no command to talk to the socket has no use.
+    // Without a command the socket has no use.
     dir.remove_socket()?;
     dir.write_record(EXIT_FILE, &exit)?;
     dir.write_record(
@@ -269,7 +272,7 @@ fn supervise(place: Place, spec: &HoldSpec, begun: Begun) -> Launched {
     }
 }
 
-/// The child cannot have left the process table: only we could reap it.
+/// The child must still be in the process table: only this process can reap it.
 fn held(holder: &Identity, spec: &HoldSpec, child: &Child) -> io::Result<Held> {
     let child = Identity::of(child.id())?
         .ok_or_else(|| io::Error::other("/proc does not show the command"))?;
@@ -285,8 +288,8 @@ fn held(holder: &Identity, spec: &HoldSpec, child: &Child) -> io::Result<Held> {
     })
 }
 
-/// Says the one line and lets go of the standard streams. A starter that no longer listens, or a system
-/// without `/dev/null`, is no reason to give up a command that runs.
+/// Prints the answer line and closes the standard streams. A starter that no longer reads, or a
+/// system without `/dev/null`, does not justify giving up a running command.
 fn answer(line: &str) {
     let line = format!("{}\n", line.replace('\n', " "));
     rustix::io::write(rustix::stdio::stdout(), line.as_bytes()).ok();

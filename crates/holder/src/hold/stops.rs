@@ -1,5 +1,5 @@
-//! Sees the leader being stopped and going on. A pidfd tells of neither and an idle holder does not look around, so
-//! a thread waits for it, which costs nothing until it happens.
+//! Observes when the leader is stopped and continued. A pidfd reports neither and an idle holder
+//! does not poll, so a thread waits for it, which costs nothing until it happens.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,40 +11,40 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 use super::output::nonblocking;
 
-/// The thread does next to nothing.
+/// The thread needs very little stack.
 const STACK: usize = 64 << 10;
-/// What stands for going on, where otherwise a signal's number does.
+/// The value for a continue; other values are signal numbers.
 const CONTINUED: u8 = 0;
 
-/// The changes that were seen and not yet taken.
+/// The observed changes that were not handled yet.
 pub(super) struct Stops {
     seen: File,
 }
 
-/// What happened to the leader.
+/// A change of the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// By this signal.
+    /// Stopped by this signal.
     Stopped(i32),
     Continued,
 }
 
-/// What is to be done about a change.
+/// The response to a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
-    /// It is suspended from now on, or no longer.
+    /// Report that it is now suspended, or no longer.
     Tell {
         suspended: bool,
     },
-    /// Nobody else would let it go on.
+    /// Continue it, because no other process would.
     Wake,
     Nothing,
 }
 
-/// Where the leader stands in its terminal.
+/// The leader's relation to its terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It has none.
+    /// It has no terminal.
     NoTerminal,
     Foreground,
     Background,
@@ -63,7 +63,7 @@ impl Stops {
         self.seen.as_fd()
     }
 
-    /// The next change that was seen. The end is one without a change.
+    /// The next observed change. `None` if the leader has ended.
     pub(super) fn take(&mut self) -> io::Result<Option<Change>> {
         let mut byte = [CONTINUED];
         let read = self.seen.read(&mut byte)?;
@@ -75,13 +75,14 @@ impl Stops {
 }
 
 impl Change {
-    /// What to do, with what was told of the leader before. A stop that a terminal asked for is taken back by the
-    /// shell that started the command; here there is none, so that a key would suspend an agent for good.
+    /// The response to a change, given the last reported state. Normally the shell that started a
+    /// command continues it after a stop from the terminal. Here there is no shell, so a key would
+    /// suspend an agent for good.
     pub(super) fn reaction(self, standing: Standing, suspended: bool) -> Reaction {
         let by = |signal: Signal| self == Self::Stopped(signal.as_raw());
         let in_vain = match standing {
             Standing::NoTerminal => false,
-            // In the background it would run into the same stop again.
+            // In the background it would be stopped again at once.
             Standing::Background => by(Signal::TSTP),
             Standing::Foreground => by(Signal::TSTP) || by(Signal::TTIN) || by(Signal::TTOU),
         };
@@ -94,10 +95,10 @@ impl Change {
     }
 }
 
-/// Tells of every change until the leader ended or nobody listens.
+/// Reports every change until the leader ends or the reader is gone.
 fn watch(leader: Pid, mut tell: impl Write) {
     let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
-    // The end is not ours to take: it is only seen.
+    // The exit is only observed; the leader's owner reaps it.
     let any = changes | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {
         match waitid(WaitId::Pid(leader), any) {

@@ -1,9 +1,9 @@
-//! The event loop: waits for the command, its pipes or the connection to it, the clients and the timers that
-//! are due, and for nothing else; an idle holder does not wake up.
+//! The event loop. It waits for the command, its pipes or connection, the clients and due timers,
+//! and nothing else; an idle holder does not wake up.
 //!
-//! The order of things: the leader ends → what it wrote is in the journal → `exit.json` → the pipes are
-//! drained for the settle time → whoever is left is ended → `gone.json` → the holder leaves. A disk that
-//! takes no more stops this order and loses nothing: it is tried again every second.
+//! The order: the leader ends → its output is in the journal → `exit.json` → the pipes are drained
+//! for the settle time → remaining processes are ended → `gone.json` → the holder exits. A full
+//! disk pauses this order and loses nothing: the write is retried every second.
 
 mod phases;
 mod relayed;
@@ -34,11 +34,11 @@ use crate::spec::{Door, HoldSpec, OnLimit, StdinMode};
 use crate::wire::{FaultCode, Limited, Notice, Reply};
 use provost_sys::process::Identity;
 
-/// A disk that took no more is tried again after this time.
+/// The pause before retrying after the disk refused a write.
 const RETRY_MS: u64 = 1000;
-/// How long a client that does not read may delay the holder's leaving.
+/// How long a client that does not read may delay the holder's exit.
 const FAREWELL_MS: u64 = 1000;
-/// The key in the journal of the text that a spec gives as input.
+/// The journal key of the input text that a spec contains.
 const TEXT_KEY: &str = "spec";
 
 /// The state of one launch.
@@ -48,33 +48,33 @@ pub(super) struct Supervisor {
     journal: Writer,
     listener: UnixListener,
     clients: Clients,
-    /// What clients write to.
+    /// The input that clients write to.
     input: Input,
-    /// The command's standard input, where that is another; no client writes to it.
+    /// The command's standard input, if that is a different one; no client writes to it.
     stdin: Input,
-    /// The connection to a command that listens, until it stands or is given up.
+    /// The pending connection to a listening command, until it is established or given up.
     arriving: Option<Arriving>,
-    /// Those who speak with it themselves, once it can be spoken with.
+    /// Users' direct connections to the command, once it accepts them.
     visits: Option<Visits>,
     /// The command's terminal, if it has one.
     terminal: Option<&'static Terminal>,
-    /// How often it is read.
+    /// How often the terminal is read.
     pace: Pace,
     output: Output,
     leader: Leader,
     rules: Rules,
     ended_by: EndedBy,
     phase: Phase,
-    /// Set while the disk takes no more: when to try again.
+    /// When to retry, while the disk refuses writes.
     retry_at: Option<u64>,
     reap_at: u64,
-    /// The journal's end as the clients were told it.
+    /// The journal's end as last reported to the clients.
     told_end: u64,
-    /// How many visitors the clients were told of.
+    /// The number of users as last reported to the clients.
     told_people: u32,
 }
 
-/// What the spec said for later.
+/// The parts of the spec that are needed later.
 struct Rules {
     on_limit: OnLimit,
     time_limit_at: Option<u64>,
@@ -83,19 +83,19 @@ struct Rules {
     journal_stdin: bool,
     /// Whether the command listens.
     is_relayed: bool,
-    /// Where others come to it.
+    /// The listener through which users connect to it.
     door: Option<Door>,
     admission: Admission,
 }
 
 enum Phase {
     Running,
-    /// The leader ended by itself; its pipes are drained.
+    /// The leader exited by itself; its pipes are being drained.
     Settling {
         until: u64,
     },
     Ending(Ending),
-    /// The tree ended; this is to be recorded.
+    /// The tree has ended; this must still be recorded.
     Closing {
         leftovers: u32,
         verified: bool,
@@ -103,7 +103,7 @@ enum Phase {
     Left(ExitCode),
 }
 
-/// Something that may be ready.
+/// An event source.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Leader,
@@ -159,7 +159,7 @@ impl Supervisor {
         }
     }
 
-    /// Supervises to the end.
+    /// Supervises the command to its end.
     pub(super) fn run(mut self) -> ExitCode {
         loop {
             let ready = self.wait();
@@ -174,7 +174,7 @@ impl Supervisor {
         }
     }
 
-    /// Begins to end the tree, or hurries an end that has begun.
+    /// Starts ending the tree, or speeds up an ending in progress.
     pub(super) fn end_tree(&mut self, by: EndedBy, grace_ms: u64) {
         let now = mono_ms();
         self.leader.look(now);
@@ -199,7 +199,7 @@ impl Supervisor {
 
 /// Waiting.
 impl Supervisor {
-    /// Waits until something is ready or a timer is due. An interrupted wait finds nothing ready.
+    /// Waits until a source is ready or a timer is due. An interrupted wait returns no sources.
     fn wait(&self) -> Vec<Source> {
         let (sources, mut fds): (Vec<Source>, Vec<PollFd<'_>>) =
             self.interests().into_iter().unzip();
@@ -218,7 +218,7 @@ impl Supervisor {
     fn interests(&self) -> Vec<(Source, PollFd<'_>)> {
         let mut all = vec![(Source::Listener, watch(&self.listener, PollFlags::IN))];
         all.extend(self.leader.handle().map(|pidfd| (Source::Leader, watch(pidfd, PollFlags::IN))));
-        // A disk that takes no more stops both directions, so that nothing is read that cannot be kept.
+        // A full disk pauses both directions, so that nothing is read that cannot be stored.
         if !self.journal.is_stuck() {
             let stops = self.leader.stops();
             all.extend(
@@ -252,7 +252,7 @@ impl Supervisor {
         all
     }
 
-    /// The earliest timer. Without one the wait has no end.
+    /// The earliest timer. Without one the wait is unbounded.
     fn due(&self) -> Option<u64> {
         let phase = match &self.phase {
             Phase::Running if self.leader.has_ended() => None,
@@ -267,7 +267,7 @@ impl Supervisor {
         [phase, self.retry_at, blind, arriving, rests].into_iter().flatten().min()
     }
 
-    /// Gives the clients a last chance to read what they were sent.
+    /// Lets the clients read their pending messages one last time.
     fn say_farewell(&mut self) {
         let until = mono_ms() + FAREWELL_MS;
         self.clients.flush();
@@ -281,18 +281,18 @@ impl Supervisor {
             poll(&mut fds, Some(&left)).ok();
             self.clients.flush();
         }
-        // A socket that stays is refused by the kernel from now on.
+        // If the socket file remains, the kernel refuses connections to it from now on.
         self.dir.remove_socket().ok();
     }
 }
 
-/// Serving what is ready.
+/// Handling ready sources.
 impl Supervisor {
     fn serve(&mut self, source: Source) {
         match source {
             Source::Leader => self.leader.look(mono_ms()),
             Source::Stops => self.see_stops(),
-            // A connection that was given up meanwhile is the peer's affair.
+            // The peer may already have closed the connection, so errors are ignored.
             Source::Listener => drop(self.clients.accept(&self.listener)),
             Source::Output(channel) => self.read_output(channel),
             Source::Input => self.write_input(),
@@ -354,7 +354,7 @@ impl Supervisor {
     }
 
     fn journal_input(&mut self, item: &Item) {
-        // A secret that is typed comes key by key, and is not found in any of them.
+        // A secret that is typed arrives key by key, so no single write contains it.
         let may_be_secret = item.key.is_none() && self.output.has_masks();
         let envelope = item.envelope(self.rules.journal_stdin && !may_be_secret);
         if self.journal.input(mono_ms(), &envelope, &item.bytes).is_err() {
@@ -367,7 +367,7 @@ impl Supervisor {
 
     fn refuse_writes(&mut self, items: Vec<Item>) {
         for waiter in items.into_iter().flat_map(|item| item.waiters) {
-            let text = "the command closed its input before it had read this";
+            let text = "the command closed its input before reading this";
             self.clients.reply(
                 waiter.client,
                 &Reply::refused(Some(waiter.request), FaultCode::StdinClosed, text),

@@ -1,9 +1,10 @@
-//! The command's terminal: a pair of ends, of which the command has one and we the other.
+//! The command's terminal: a pty whose one end is the command's and whose other end is ours.
 //!
-//! It is the controlling terminal of our own session, with the command's group in its foreground. Were the command
-//! the leader of a session of its own, its end would hang the terminal up: the kernel throws away what was not read
-//! yet, and its descendants could not finish their words within the settle time, as they can on pipes. The price is
-//! that our end must stay open until we leave, since the hangup would then be ours.
+//! It is the controlling terminal of our own session, with the command's group in the foreground.
+//! If the command led its own session, its exit would hang up the terminal: the kernel would
+//! discard unread output, and descendants could not finish writing within the settle time, as they
+//! can on pipes. In return, our end must stay open until we exit, since the hangup would then hit
+//! us.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -25,12 +26,13 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Opens a terminal and makes it that of our session. The other end is the command's; ours is never closed.
+    /// Opens a terminal and makes it our session's. The returned descriptor is the command's end;
+    /// ours is never closed.
     pub(super) fn open(size: Tty) -> io::Result<(&'static Self, OwnedFd)> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let end = openpt(flags)?;
         unlockpt(&end)?;
-        // Not by its name: `/dev/pts` may be that of another container.
+        // Not by its name: `/dev/pts` may belong to another container.
         let other = ioctl_tiocgptpeer(&end, flags)?;
         ioctl_fionbio(&end, true)?;
         let terminal: &'static Self = Box::leak(Box::new(Self { end: end.into() }));
@@ -40,8 +42,8 @@ impl Terminal {
         Ok((terminal, other))
     }
 
-    /// Gives the command's group the foreground. It may have run into being in the background before, and been
-    /// stopped for it.
+    /// Puts the command's group in the foreground. It may already have been stopped for using the
+    /// terminal from the background.
     pub(super) fn bring_forward(&self, leader: Pid) -> io::Result<()> {
         tcsetpgrp(&self.end, leader)?;
         Ok(kill_process_group(leader, Signal::CONT)?)
@@ -51,13 +53,13 @@ impl Terminal {
         tcgetpgrp(&self.end).is_ok_and(|front| front == group)
     }
 
-    /// Sets the size; the kernel tells those in the foreground if it is another.
+    /// Sets the size; the kernel notifies the foreground group if it changed.
     pub(super) fn resize(&self, Tty { columns, rows }: Tty) -> io::Result<()> {
         let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
         Ok(tcsetwinsize(&self.end, size)?)
     }
 
-    /// Whether a line is being asked for that is not to be seen, as passwords are.
+    /// Whether a program is reading a line without echo, such as a password.
     pub(super) fn is_asking_for_secret(&self) -> bool {
         let modes = tcgetattr(&self.end).map(|found| found.local_modes);
         modes.is_ok_and(|modes| {
@@ -80,7 +82,7 @@ impl AsFd for Terminal {
     }
 }
 
-/// Has the terminal erase whole characters.
+/// Makes the terminal erase whole UTF-8 characters.
 fn speak_utf8(end: &OwnedFd) -> io::Result<()> {
     let mut modes = tcgetattr(end)?;
     modes.input_modes |= InputModes::IUTF8;

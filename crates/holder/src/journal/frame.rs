@@ -1,25 +1,25 @@
-//! The frame: a fixed header with a checksum of its own, then the payload.
+//! A journal frame: a fixed header with its own checksum, then the payload.
 //!
 //! ```text
 //! 0 magic · 1 version · 2 channel · 3 flags · 4..8 length · 8..16 monotonic ms · 16..20 checksum
 //! ```
-//! Numbers are little-endian. The checksum covers the sixteen bytes before it, so that a torn or
-//! foreign tail is told from a frame.
+//! Numbers are little-endian. The checksum covers the sixteen bytes before it, which distinguishes
+//! a frame from a torn or foreign tail.
 
 use serde::{Deserialize, Serialize};
 
 /// Bytes before a frame's payload.
 pub const HEADER_LEN: usize = 20;
-/// The largest payload of one frame.
+/// The longest payload of one frame.
 pub const MAX_PAYLOAD: usize = 64 << 10;
 
-/// What stands for the key of what a person typed.
+/// The key recorded for typed input.
 pub const TYPED_KEY: &str = "typed";
 
 const MAGIC: u8 = 0xB7;
 const VERSION: u8 = 1;
 
-/// What a frame carries.
+/// The content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
@@ -36,7 +36,7 @@ pub struct Flags(u8);
 impl Flags {
     /// Input whose bytes are not kept.
     pub const SECRET: Self = Self(1);
-    /// More bytes of the input whose envelope came before.
+    /// More bytes of the input whose envelope precedes.
     pub const CONTINUED: Self = Self(2);
 
     pub fn contains(self, other: Self) -> bool {
@@ -44,7 +44,7 @@ impl Flags {
     }
 }
 
-/// One whole frame, with its place in the journal.
+/// One complete frame and its position in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     pub offset: u64,
@@ -63,7 +63,7 @@ pub struct Envelope {
     pub len: u64,
     pub secret: bool,
     pub kept: bool,
-    /// A person typed it at a viewport. It then has no key, and in place of one [`TYPED_KEY`].
+    /// Whether a user typed it at a viewport. It then has no key; [`TYPED_KEY`] takes its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub typed: bool,
 }
@@ -77,7 +77,7 @@ impl Envelope {
     }
 }
 
-/// What the holder itself says in the journal.
+/// The holder's own entry in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "note")]
 pub enum Note {
@@ -85,34 +85,35 @@ pub enum Note {
     OutputLimit { limit: u64 },
     /// The limit was raised.
     LimitRaised { limit: u64 },
-    /// The command, and whoever inherited it, closed its standard output.
+    /// The command, and every process that inherited it, closed its standard output.
     StdoutClosed,
     /// The same for its standard error.
     StderrClosed,
-    /// The command's own process was stopped by a signal. Only a signal lets it go on.
+    /// The command's own process was stopped by a signal. Only a signal continues it.
     Suspended,
-    /// It goes on.
+    /// It was continued.
     Continued,
-    /// Its terminal has another size from here on.
+    /// Its terminal was resized.
     Resized { columns: u16, rows: u16 },
 }
 
-/// What the holder says about the connection to a command that listens. A reader that knows only [`Note`]
-/// takes these for notes of a later version, which mean nothing to it.
+/// The holder's entry about the connection to a listening command. A reader that knows only
+/// [`Note`] treats these as notes of a later version and ignores them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "note")]
 pub enum RelayNote {
-    /// The server has consented; from here on messages flow.
+    /// The server accepted the upgrade; messages follow.
     RelayOpen,
-    /// A message that is not text was passed over. Only the first is noted.
+    /// A message that is not text was skipped. Only the first one is noted.
     RelayBinary { len: u64 },
-    /// The command runs and cannot be connected to, which is given up. [`Note::StdoutClosed`] follows.
+    /// The command runs but cannot be connected to; the holder gave up. [`Note::StdoutClosed`]
+    /// follows.
     RelayFailed { why: String },
     /// The connection is over, or the command ended before there was one. [`Note::StdoutClosed`] follows.
     RelayClosed { why: String },
 }
 
-/// A header as it stands on disk.
+/// A header as stored on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) channel: Channel,
@@ -132,7 +133,7 @@ impl Header {
         bytes
     }
 
-    /// `None` if these bytes are no header of a version that is known here.
+    /// `None` if these bytes are not a header of a known version.
     pub(super) fn decode(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
         let (fields, sum) = bytes.split_at(16);
         let len = u32::from_le_bytes(fields[4..8].try_into().ok()?);
@@ -145,7 +146,7 @@ impl Header {
     }
 }
 
-/// Whether a header could begin with these bytes, of which there may be too few yet.
+/// Whether these bytes, possibly incomplete, could be the start of a header.
 pub(super) fn may_begin(bytes: &[u8]) -> bool {
     bytes.iter().zip([MAGIC, VERSION]).all(|(found, expected)| *found == expected)
 }
@@ -160,7 +161,7 @@ fn channel(byte: u8) -> Option<Channel> {
     }
 }
 
-/// FNV-1a, which is enough against torn writes; the journal does not defend against its owner.
+/// FNV-1a, which is enough against torn writes; the journal need not resist its owner.
 fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

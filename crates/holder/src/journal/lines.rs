@@ -1,7 +1,7 @@
-//! Assembles the lines of one channel, so that each is delivered exactly once across restarts.
+//! Assembles the lines of one channel, and delivers each exactly once across restarts.
 //!
-//! Every delivered line comes with the [`Cursor`] after it. A reader that stores the cursor together with
-//! what it made of the line, and resumes from it, sees neither a gap nor a repetition.
+//! Every delivered line comes with the [`Cursor`] after it. A reader that stores the cursor
+//! together with its result, and resumes from it, sees neither a gap nor a repetition.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,53 +10,54 @@ use super::frame::{Channel, Frame};
 /// The longest line that is delivered with its bytes.
 pub const MAX_LINE: usize = 16 << 20;
 
-/// A place between two bytes of a channel: the frame to read from and how many of its bytes to skip.
+/// A position between two bytes of a channel: the frame to read from and how many of its bytes to
+/// skip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Cursor {
     pub offset: u64,
     pub skip: u32,
 }
 
-/// A line without its end, which is LF or CRLF.
+/// A line without its end (LF or CRLF).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
     Whole(Vec<u8>),
-    /// A line of more than the largest length; its bytes are in the journal only.
+    /// A line over the length limit; its bytes are only in the journal.
     Oversized {
         len: u64,
     },
 }
 
-/// A line and the place after it.
+/// A line and the position after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
     pub line: Line,
     pub after: Cursor,
 }
 
-/// The assembler for one channel. It is fed the frames of the journal in order; those of other
-/// channels and those before its cursor do not concern it.
+/// The assembler for one channel. It takes the journal's frames in order, and ignores other
+/// channels and frames before its cursor.
 #[derive(Debug)]
 pub struct Lines {
     channel: Channel,
     max: usize,
     /// The first byte that was not delivered.
     start: Cursor,
-    /// Frames before this offset were fed, or are before the cursor.
+    /// Frames before this offset were already fed, or precede the cursor.
     next: u64,
-    /// The beginning of the current line, at most `max` bytes and a carriage return.
+    /// The start of the current line, at most `max` bytes and a carriage return.
     partial: Vec<u8>,
     len: u64,
     last: u8,
 }
 
 impl Lines {
-    /// An assembler that begins or resumes at a cursor.
+    /// Creates an assembler that begins or resumes at a cursor.
     pub fn resume(channel: Channel, cursor: Cursor) -> Self {
         Self::with_max(channel, cursor, MAX_LINE)
     }
 
-    /// As [`Self::resume`], with another limit for the length of a line.
+    /// Like [`Self::resume`], with another limit for the length of a line.
     pub fn with_max(channel: Channel, cursor: Cursor, max: usize) -> Self {
         Self {
             channel,
@@ -69,12 +70,12 @@ impl Lines {
         }
     }
 
-    /// The place after the last delivered line, from which to resume.
+    /// The position after the last delivered line, from which to resume.
     pub fn cursor(&self) -> Cursor {
         self.start
     }
 
-    /// Takes a frame and delivers the lines that it ends.
+    /// Takes a frame and returns the lines that it completes.
     pub fn feed(&mut self, frame: &Frame) -> Vec<Delivered> {
         if frame.channel != self.channel || frame.offset < self.next {
             return Vec::new();
@@ -91,12 +92,12 @@ impl Lines {
         found
     }
 
-    /// Delivers a last line that has no end; to be called when the channel is at its end.
+    /// Returns a last line without a line end. Call it at the end of the channel.
     pub fn finish(&mut self) -> Option<Delivered> {
         if self.len == 0 {
             return None;
         }
-        // Without a line feed a carriage return is a byte like any other.
+        // Without a line feed, a carriage return is a byte like any other.
         self.last = 0;
         Some(self.deliver(Cursor { offset: self.next, skip: 0 }))
     }
@@ -142,7 +143,7 @@ mod tests {
 
     const MAX: usize = 6;
 
-    /// Lays payloads out as a journal would; the flag says which of them are of the other channel.
+    /// Builds frames from payloads; the flag marks those of the other channel.
     fn frames(payloads: &[(bool, Vec<u8>)]) -> Vec<Frame> {
         let mut offset = 0;
         let frame = |(other, payload): &(bool, Vec<u8>)| {
@@ -170,7 +171,7 @@ mod tests {
         found
     }
 
-    /// What the lines are, told from all bytes at once.
+    /// The expected lines, computed from all bytes at once.
     fn expected(bytes: &[u8]) -> Vec<Line> {
         let mut pieces: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         let last = pieces.pop().unwrap_or_default();

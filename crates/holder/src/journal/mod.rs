@@ -1,7 +1,7 @@
 //! The journal: one append-only file with both directions of a launch in order.
 //!
-//! Offsets are byte positions in this file. The file is not synced to disk with each frame, so after a
-//! power loss an offset may lie beyond its end; that is a value ([`Opened::Lost`]), not an error.
+//! Offsets are byte positions in this file. The file is not synced after each frame, so after a
+//! power loss an offset may be beyond the end. That is a value ([`Opened::Lost`]), not an error.
 
 mod frame;
 mod lines;

@@ -1,4 +1,4 @@
-//! Reads whole frames from an offset on, while the journal still grows.
+//! Reads complete frames from an offset, while the journal may still be growing.
 
 use std::fs::File;
 use std::io;
@@ -23,18 +23,18 @@ pub enum Opened {
 pub enum Error {
     #[error("read the journal")]
     Io(#[from] io::Error),
-    #[error("read the journal at offset {offset}: there is no frame")]
+    #[error("read the journal at offset {offset}: no valid frame")]
     Corrupt { offset: u64 },
 }
 
-/// An iterator over whole frames. `None` means "no more yet": it may be asked again.
+/// An iterator over complete frames. `None` means "no more yet": it may be called again.
 #[derive(Debug)]
 pub struct Reader {
     file: File,
-    /// Bytes of the file from `offset` on.
+    /// Bytes of the file starting at `offset`.
     buffer: Vec<u8>,
     offset: u64,
-    /// How many bytes of `buffer` are behind `offset` already.
+    /// The number of bytes of `buffer` that precede `offset`.
     used: usize,
 }
 
@@ -62,7 +62,7 @@ impl Reader {
         self.take_frame()
     }
 
-    /// Takes a frame out of the buffer, if it is there as a whole.
+    /// Takes a frame out of the buffer, if it is complete.
     fn take_frame(&mut self) -> Result<Option<Frame>, Error> {
         let bytes = &self.buffer[self.used..];
         if !may_begin(bytes) {
@@ -85,7 +85,7 @@ impl Reader {
         Ok(Some(frame))
     }
 
-    /// Reads the file anew from the next frame on; a tail that was torn before may be whole now.
+    /// Reads the file again from the next frame; a tail that was torn before may be complete now.
     fn refill(&mut self) -> io::Result<()> {
         self.buffer.resize(HEADER_LEN + MAX_PAYLOAD, 0);
         self.used = 0;

@@ -1,4 +1,4 @@
-//! Appends frames. What the disk did not take is kept, in order, until it does.
+//! Appends frames. Bytes that the disk refuses are kept, in order, until it takes them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use super::frame::{Channel, Envelope, Flags, Header, MAX_PAYLOAD, Note, RelayNot
 #[derive(Debug)]
 pub struct Writer {
     file: File,
-    /// Bytes that the disk has not taken yet; usually none.
+    /// Bytes that the disk has not taken yet; usually empty.
     pending: Vec<u8>,
     on_disk: u64,
-    /// The last place known to be a frame's end.
+    /// The last position known to be the end of a frame.
     whole: u64,
 }
 
 impl Writer {
-    /// Takes a new, empty file that was opened for appending.
+    /// Takes a new, empty file opened for appending.
     pub fn new(file: File) -> Self {
         Self { file, pending: Vec::new(), on_disk: 0, whole: 0 }
     }
@@ -32,22 +32,22 @@ impl Writer {
         !self.pending.is_empty()
     }
 
-    /// Appends bytes of a channel. An error means that they are kept here and not yet on disk.
+    /// Appends bytes of a channel. On an error they are kept in memory and are not yet on disk.
     pub fn append(&mut self, channel: Channel, mono_ms: u64, payload: &[u8]) -> io::Result<()> {
         self.append_flagged(channel, Flags::default(), mono_ms, payload)
     }
 
-    /// Appends the holder's own word.
+    /// Appends a note of the holder.
     pub fn note(&mut self, mono_ms: u64, note: Note) -> io::Result<()> {
         self.append(Channel::Note, mono_ms, &serde_json::to_vec(&note)?)
     }
 
-    /// Appends the holder's word about the connection to a command that listens.
+    /// Appends a note about the connection to a listening command.
     pub fn relay_note(&mut self, mono_ms: u64, note: &RelayNote) -> io::Result<()> {
         self.append(Channel::Note, mono_ms, &serde_json::to_vec(note)?)
     }
 
-    /// Appends an input's envelope and, if it is to be kept, its bytes.
+    /// Appends an input's envelope and, if they are to be kept, its bytes.
     pub fn input(&mut self, mono_ms: u64, envelope: &Envelope, bytes: &[u8]) -> io::Result<()> {
         let mut first = serde_json::to_vec(envelope)?;
         first.push(b'\n');
@@ -62,7 +62,7 @@ impl Writer {
         result
     }
 
-    /// Tries once more to bring to disk what it refused.
+    /// Retries writing the bytes that the disk refused.
     pub fn retry(&mut self) -> io::Result<()> {
         while !self.pending.is_empty() {
             let taken = match self.file.write(&self.pending) {

@@ -38,7 +38,7 @@ impl Ledger for SqliteLedger {
     }
 }
 
-/// What the only writer knows of the streams that it left open, so that it need not ask again.
+/// The single writer's cache of the streams it left open, to avoid reading them again.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
     open: HashMap<StreamId, Head>,
@@ -48,12 +48,12 @@ pub(crate) struct Heads {
 struct Head {
     version: u64,
     owed: Vec<Owed>,
-    /// A digest of what the stream is found by, if that was written since.
+    /// A digest of the stream's search terms, if they were written since.
     found_by: Option<u64>,
 }
 
 impl Heads {
-    /// Forgets everything: the rows were changed by other means than an append.
+    /// Clears the cache: the rows were changed other than by an append.
     pub(crate) fn forget(&mut self) {
         self.open.clear();
     }
@@ -65,7 +65,8 @@ impl Heads {
         }
     }
 
-    /// Makes what a write owes the whole of what its stream owes. Unchanged, as it mostly is, it costs nothing.
+    /// Replaces the stream's pending items by those of a write. It costs nothing if they are
+    /// unchanged, which is usual.
     fn replace_owed(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
         match self.open.get(&write.stream) {
             Some(head) if head.owed == write.owed => Ok(()),
@@ -73,39 +74,38 @@ impl Heads {
         }
     }
 
-    /// Takes into the index what a stream is found by, where that is new.
+    /// Updates the index of a stream's search terms, if they changed.
     fn replace_words(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
         let found_by = match (&write.found_by, write.expected) {
             (Some(found_by), _) => found_by,
-            // By its id a stream is found from the beginning.
+            // A stream can be found by its id from the start.
             (None, 0) => &FoundBy::default(),
             (None, _) => return Ok(()),
         };
         let known = self.open.get(&write.stream).and_then(|head| head.found_by);
-        match known == Some(words::digest(found_by)) {
-            true => Ok(()),
-            false => words::put_stream(conn, &write.stream, found_by),
+        if known == Some(words::digest(found_by)) {
+            return Ok(());
         }
+        words::put_stream(conn, &write.stream, found_by)
     }
 
-    /// Takes in what a batch left that is now durable.
+    /// Updates the cache from a batch that is now durable.
     fn learn(&mut self, batch: &Batch) {
         for write in &batch.writes {
             let version = write.expected + write.events.len() as u64;
-            match write.open {
-                true => {
-                    let known = || self.open.get(&write.stream).and_then(|head| head.found_by);
-                    let found_by = write.found_by.as_ref().map(words::digest).or_else(known);
-                    let owed = write.owed.clone();
-                    self.open.insert(write.stream.clone(), Head { version, owed, found_by })
-                }
-                false => self.open.remove(&write.stream),
-            };
+            if write.open {
+                let known = || self.open.get(&write.stream).and_then(|head| head.found_by);
+                let found_by = write.found_by.as_ref().map(words::digest).or_else(known);
+                let owed = write.owed.clone();
+                self.open.insert(write.stream.clone(), Head { version, owed, found_by });
+            } else {
+                self.open.remove(&write.stream);
+            }
         }
     }
 }
 
-/// What came of writing a batch.
+/// The result of writing a batch.
 #[derive(Default)]
 struct Staged {
     seqs: Vec<u64>,
@@ -168,7 +168,7 @@ impl Staged {
         }
     }
 
-    /// Records the kinds of events that the ledger has not seen.
+    /// Records the kinds of events that are new to the ledger.
     fn kinds(
         &mut self,
         conn: &Connection,
@@ -222,7 +222,7 @@ fn put_stream(
     Ok(())
 }
 
-/// Turns what was asked for into what was recorded, without copying the events.
+/// Converts a batch into records without copying the events.
 fn into_records(batch: Batch, seqs: Vec<u64>) -> Vec<Recorded> {
     let mut records = Vec::with_capacity(seqs.len());
     let mut seqs = seqs.into_iter();

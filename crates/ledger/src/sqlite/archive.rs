@@ -1,7 +1,7 @@
-//! Retention: whole closed streams leave the log for a file, and stay readable from there.
+//! Retention: moves closed streams from the log to a file, from which they stay readable.
 //!
-//! The file is durable before its events are deleted, so a crash in between leaves a file too many and nothing too few;
-//! the next run writes that file again.
+//! The file is durable before its events are deleted. A crash in between leaves an extra file and
+//! loses nothing; the next run writes that file again.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -59,7 +59,7 @@ pub(crate) fn read(db: &Db, stream: &StreamId) -> Result<Option<Vec<Recorded>>, 
     Ok(Some(records))
 }
 
-/// Where in an archive file a stream is, and the sum over it.
+/// The location of a stream in an archive file, and its checksum.
 struct Section {
     stream: StreamId,
     offset: u64,
@@ -81,7 +81,7 @@ fn check_archivable(db: &Db, stream: &StreamId) -> Result<(), ArchiveError> {
     }
 }
 
-/// Writes the events of the streams to a durable file, named by the first and last `seq` in it.
+/// Writes the events of the streams to a durable file, named after the first and last `seq` in it.
 fn write_file(db: &Db, streams: &[&StreamId]) -> Result<(String, Vec<Section>), Error> {
     let dir = &db.paths.archive;
     files::make_dir(dir)?;
@@ -90,7 +90,7 @@ fn write_file(db: &Db, streams: &[&StreamId]) -> Result<(String, Vec<Section>), 
     let (seqs, sections) = match written {
         Ok(written) => written,
         Err(error) => {
-            // What it holds is still in the log.
+            // Its events are still in the log.
             drop(fs::remove_file(&fresh));
             return Err(error);
         }
@@ -149,7 +149,7 @@ fn write_section(
     })
 }
 
-/// Reads all events of a stream and makes sure that they are all.
+/// Reads all events of a stream and checks that none is missing.
 fn whole_stream(db: &Db, stream: &StreamId) -> Result<Vec<Recorded>, Error> {
     let records: Vec<_> = scan_stream(db, stream, 0)?.into_iter().collect::<Result<_, _>>()?;
     let version = db.run(|conn| rows::place(conn, stream))?.map(|p| p.version);
@@ -160,7 +160,7 @@ fn whole_stream(db: &Db, stream: &StreamId) -> Result<Vec<Recorded>, Error> {
     Err(db.corrupt(format!("events of {stream} are missing")))
 }
 
-/// Deletes the events and records where they are now, in one transaction.
+/// Deletes the events and records their new location, in one transaction.
 fn move_out(db: &Db, file: &str, sections: &[Section]) -> Result<(), Error> {
     let tx = db.begin()?;
     db.run(|conn| {
@@ -216,16 +216,16 @@ fn read_section(path: &Path, section: &Section) -> Result<Vec<Recorded>, String>
     while (records.len() as u64) < section.records {
         let line = lines.next_line().map_err(|e| e.to_string())?;
         let Line::Record(line) = line else {
-            return Err("it holds something else than events".to_owned());
+            return Err("it contains lines other than events".to_owned());
         };
         let record = line.into_recorded().map_err(|e| e.to_string())?;
         if record.stream != section.stream {
-            return Err(format!("it holds events of {}", record.stream));
+            return Err(format!("it contains events of {}", record.stream));
         }
         records.push(record);
     }
     if lines.total() != section.sum {
-        return Err("its sum does not fit: it was altered".to_owned());
+        return Err("its checksum is wrong: it was changed".to_owned());
     }
     Ok(records)
 }

@@ -1,4 +1,4 @@
-//! Backups: a whole ledger directory, made beside a running writer, that can be opened as it is.
+//! Backups: a complete ledger directory, copied while a writer runs, that can be opened as it is.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -14,17 +14,17 @@ use super::files::{self, Paths};
 use super::ledger::{SqliteLedger, SqliteReader};
 use super::rows;
 
-/// Why there is no backup.
+/// Why no backup was made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{} exists; a backup overwrites nothing", path.display())]
+    #[error("{} already exists; a backup does not overwrite", path.display())]
     Exists { path: PathBuf },
     #[error(transparent)]
     Storage(#[from] crate::Error),
 }
 
 impl SqliteReader {
-    /// Copies the ledger of this moment into a new directory.
+    /// Copies the ledger's current state into a new directory.
     pub fn backup(&self, to: &Path) -> Result<(), Error> {
         if to.symlink_metadata().is_ok() {
             let path = to.to_path_buf();
@@ -34,7 +34,7 @@ impl SqliteReader {
         make_exclusively(&unfinished)?;
         let made = copy(&self.db, &unfinished).and_then(|()| publish(&unfinished, to));
         if made.is_err() {
-            // It holds only copies.
+            // It contains only copies.
             drop(fs::remove_dir_all(&unfinished));
         }
         made
@@ -42,7 +42,7 @@ impl SqliteReader {
 }
 
 impl SqliteLedger {
-    /// Copies the ledger of this moment into a new directory.
+    /// Copies the ledger's current state into a new directory.
     pub fn backup(&self, to: &Path) -> Result<(), Error> {
         self.reader.backup(to)
     }
@@ -70,14 +70,15 @@ fn copy(db: &Db, dir: &Path) -> Result<(), Error> {
     files::create_db(&to)?;
     copy_db(db, &to)?;
     sync(&to.db)?;
-    // Archives are written before the database names them, so those that the copy names are all there by now.
+    // Archives are written before the database refers to them, so all that the copy refers to exist
+    // by now.
     copy_archive(&db.paths.archive, &to.archive)?;
     let last_seq = Db::reader(to.clone())?.run(rows::last_seq)?;
     files::write_marker(&to, last_seq)?;
     Ok(files::sync_dir(dir)?)
 }
 
-/// Copies all pages in one step, as the writer may change some between two.
+/// Copies all pages in one step, because the writer may change some between two steps.
 fn copy_db(db: &Db, to: &Paths) -> Result<(), crate::Error> {
     let failed = |e| crate::Error::sqlite(&to.db, e);
     let mut target = Connection::open(&to.db).map_err(failed)?;
@@ -115,7 +116,7 @@ fn sync(path: &Path) -> Result<(), crate::Error> {
 }
 
 fn publish(unfinished: &Path, to: &Path) -> Result<(), Error> {
-    // A directory cannot be renamed over one with content; an empty one that appeared meanwhile loses nothing.
+    // A directory cannot be renamed over one with content; replacing an empty one loses nothing.
     fs::rename(unfinished, to).map_err(|e| crate::Error::io("name", to, e))?;
     match to.parent() {
         Some(parent) if parent != Path::new("") => Ok(files::sync_dir(parent)?),

@@ -1,4 +1,4 @@
-//! A connection, its place on disk, and how its errors are named.
+//! A connection, its files, and its errors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::Error;
 const _: () =
     assert!(libsqlite3_sys::SQLITE_VERSION_NUMBER >= 3_051_003, "SQLite 3.51.3 or newer is needed");
 
-/// How long a statement waits for a lock that another process holds.
+/// How long a statement waits for a lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The page cache of a connection, in KiB; small, as an idle daemon keeps it.
+/// The page cache of a connection, in KiB; small, because an idle daemon keeps it.
 const CACHE_KIB: i64 = 2000;
-/// The pages of the write-ahead log after which it is folded back into the database.
+/// The size of the write-ahead log, in pages, at which it is checkpointed into the database.
 const CHECKPOINT_PAGES: i64 = 1000;
-/// The size that the write-ahead log is cut down to afterwards, in bytes.
+/// The size that the write-ahead log is truncated to afterwards, in bytes.
 const WAL_KEEP_BYTES: i64 = 8 * 1024 * 1024;
-/// How many prepared statements a connection keeps.
+/// The number of prepared statements that a connection keeps.
 const STATEMENTS: usize = 48;
 
 /// A connection to a ledger's database.
@@ -31,7 +31,7 @@ pub(crate) struct Db {
     pub(crate) paths: Paths,
 }
 
-/// Whatever reads through a connection.
+/// A reader with a connection.
 pub(crate) trait Connected {
     fn db(&self) -> &Db;
 }
@@ -51,7 +51,7 @@ impl Db {
         Ok(db)
     }
 
-    /// Opens an existing file for reading, beside the process that writes it.
+    /// Opens an existing file for reading, beside the writing process.
     pub(crate) fn reader(paths: Paths) -> Result<Self, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Self::open(paths, flags)?;
@@ -64,7 +64,7 @@ impl Db {
             .map_err(|e| Error::sqlite(&paths.db, e))?;
         let db = Self { conn, paths };
         db.run(|conn| {
-            // First of all, as every later statement may meet a lock.
+            // Set first, because every later statement may meet a lock.
             conn.busy_timeout(BUSY_TIMEOUT)?;
             conn.set_prepared_statement_cache_capacity(STATEMENTS);
             conn.pragma_update(None, "temp_store", "MEMORY")?;
@@ -73,7 +73,7 @@ impl Db {
         Ok(db)
     }
 
-    /// Runs statements and names the file in their error.
+    /// Runs statements and adds the file to their error.
     pub(crate) fn run<T>(
         &self,
         statements: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -81,7 +81,7 @@ impl Db {
         statements(&self.conn).map_err(|e| self.error(e))
     }
 
-    /// Begins to write; what is not committed is undone when it is dropped.
+    /// Begins a write transaction; it is rolled back if it is dropped uncommitted.
     pub(crate) fn begin(&self) -> Result<Transaction<'_>, Error> {
         Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)
             .map_err(|e| self.error(e))
@@ -100,18 +100,19 @@ pub(crate) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
     Error::Corrupt { path: path.to_path_buf(), what: what.into() }
 }
 
-/// A count for SQLite, whose integers have 63 bits. Counts are checked before they are written; in a query the end will do.
+/// Converts a count for SQLite, whose integers have 63 bits. Counts are validated before they are
+/// written; in a query the maximum is fine.
 pub(crate) fn int(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// A count out of SQLite.
+/// Reads a count from SQLite.
 pub(crate) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let n: i64 = row.get(column)?;
     u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))
 }
 
-/// A text out of SQLite, on loan until the next row.
+/// Reads a text from SQLite, borrowed until the next row.
 pub(crate) fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r str> {
     let value = row.get_ref(column)?;
     value.as_str().map_err(|e| {
@@ -119,7 +120,7 @@ pub(crate) fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r 
     })
 }
 
-/// A text to be shown, whatever bytes it has.
+/// Reads a text for display, whatever bytes it has.
 pub(crate) fn lossy_text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     let value = row.get_ref(column)?;
     let bytes = value.as_bytes().unwrap_or_default();

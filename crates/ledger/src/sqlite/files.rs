@@ -1,4 +1,4 @@
-//! The files of a ledger: where they are, the lock on them, and what they look like before SQLite is asked.
+//! The files of a ledger: their paths, their lock, and their checks before SQLite opens them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -30,16 +30,17 @@ pub(crate) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that was forked but has not yet started its program still has the file open.
+        // Closing is not enough: a forked child that has not yet called exec still has the file
+        // open.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// What the directory holds.
+/// The contents of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
-    /// A database, and the highest `seq` that the marker knows of, if there is a marker.
+    /// A database, and the highest `seq` that the marker records, if there is a marker.
     Ledger {
         known: Option<u64>,
     },
@@ -59,7 +60,7 @@ impl Paths {
     }
 }
 
-/// Makes a directory that only its owner can enter, if it is not there.
+/// Creates a directory that only its owner can enter, if it does not exist.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), crate::Error> {
     DirBuilder::new()
         .recursive(true)
@@ -85,12 +86,14 @@ pub(crate) fn lock(paths: &Paths) -> Result<Lock, Error> {
         }
         Err(e) => return Err(crate::Error::io("lock", path, e.into()).into()),
     }
-    // The number only helps people to find the holder; a full disk must not keep the ledger shut.
+    // The pid only helps users find the lock's owner; a full disk must not keep the ledger from
+    // opening.
     drop(write_pid(&mut file));
     Ok(Lock(file))
 }
 
-/// Looks at the files without changing anything, and refuses what cannot be a whole ledger.
+/// Inspects the files without changing anything, and rejects those that cannot be a complete
+/// ledger.
 pub(crate) fn inspect(paths: &Paths) -> Result<Found, Error> {
     let marker = read_marker(paths)?;
     if length(&paths.db)? > 0 {
@@ -105,7 +108,8 @@ pub(crate) fn inspect(paths: &Paths) -> Result<Found, Error> {
     Ok(Found::Nothing)
 }
 
-/// Makes the empty file that SQLite will fill, readable by its owner only; its companions inherit the mode.
+/// Creates the empty file that SQLite will fill, readable only by its owner; its companion files
+/// inherit the mode.
 pub(crate) fn create_db(paths: &Paths) -> Result<(), crate::Error> {
     private()
         .write(true)
@@ -116,13 +120,13 @@ pub(crate) fn create_db(paths: &Paths) -> Result<(), crate::Error> {
         .map_err(|e| crate::Error::io("create", &paths.db, e))
 }
 
-/// Records that a ledger exists here, and how far it is known to reach.
+/// Records that a ledger exists here, and the highest `seq` known.
 pub(crate) fn write_marker(paths: &Paths, last_seq: u64) -> Result<(), crate::Error> {
     let text = format!("{MARKER_HEAD}{last_seq}\n");
     replace(&paths.marker, text.as_bytes())
 }
 
-/// Makes names in a directory durable.
+/// Makes the entries of a directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), crate::Error> {
     File::open(dir)
         .and_then(|d| d.sync_all())
@@ -152,7 +156,7 @@ fn written_pid(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// The `seq` in the marker, 0 if the marker is there but says nothing sensible.
+/// The `seq` in the marker; 0 if the marker exists but cannot be parsed.
 fn read_marker(paths: &Paths) -> Result<Option<u64>, crate::Error> {
     match fs::read(&paths.marker) {
         Ok(bytes) => {
@@ -176,7 +180,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), crate::Error> {
     write().map_err(|e| crate::Error::io("write", path, e))
 }
 
-/// The size of a file; 0 if it is not there.
+/// The size of a file; 0 if it does not exist.
 fn length(path: &Path) -> Result<u64, crate::Error> {
     match fs::metadata(path) {
         Ok(meta) => Ok(meta.len()),
@@ -197,16 +201,16 @@ fn check_header(paths: &Paths) -> Result<(), crate::Error> {
         Err(e) => return Err(crate::Error::io("read", db, e)),
     }
     if !header.starts_with(MAGIC) {
-        return Err(corrupt(db, "its header is not that of a database"));
+        return Err(corrupt(db, "its header is not an SQLite header"));
     }
-    // With a log beside it, the database may rightly be shorter than its header says.
+    // With a log beside it, the database may validly be shorter than its header says.
     if length(db)? < expected_bytes(&header) && length(&paths.wal)? == 0 {
         return Err(corrupt(db, "it is cut off"));
     }
     Ok(())
 }
 
-/// The size that the header promises: page size at offset 16 (1 stands for 65536), number of pages at 28.
+/// The size according to the header: page size at offset 16 (1 means 65536), number of pages at 28.
 fn expected_bytes(header: &[u8; HEADER_BYTES]) -> u64 {
     let page = match u16::from_be_bytes([header[16], header[17]]) {
         1 => 65536,

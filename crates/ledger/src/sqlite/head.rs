@@ -1,12 +1,13 @@
-//! The high-water mark: how far the log reached, kept outside of SQLite's files.
+//! The high-water mark: the last committed `seq`, stored outside SQLite's files.
 //!
-//! `ledger.head` is written after each commit and before the commit is acknowledged, without waiting for the disk. So
-//! it is never ahead of what SQLite made durable: a crash of the process between the two, or a power loss that takes
-//! the mark's last writes, leaves a mark that is behind, which is no loss. A log that ends before the mark, or has
-//! another record in its place, lost events that were acknowledged.
+//! `ledger.head` is written after each commit and before the commit is acknowledged, without
+//! syncing. So it is never ahead of what SQLite made durable. A process crash between the two, or a
+//! power loss that drops the mark's last writes, leaves a mark that is behind, which is harmless. A
+//! log that ends before the mark, or has another record at its position, lost acknowledged events.
 //!
-//! The file has two slots of a fixed size that are written in turn, so that a slot that is half written, or read while
-//! it is, leaves the mark before it. A mark that cannot be written, as on a full disk, stays behind too.
+//! The file has two slots of a fixed size that are written in turn. If one is half written, or read
+//! during the write, the other still has the previous mark. A mark that cannot be written, for
+//! example on a full disk, stays behind too.
 
 use std::fs::File;
 use std::io;
@@ -21,38 +22,38 @@ use crate::{Error, RecordedRef};
 const SLOT: usize = 128;
 const SLOTS: u64 = 2;
 const TITLE: &str = "provost-ledger-head 1";
-/// Stands for the digest where no record has the number.
+/// The digest's placeholder where no record has the number.
 const NO_RECORD: &str = "-";
 
-/// How far the log reached, and the record that was there.
+/// The end of the log, and the record there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) seq: u64,
-    /// A digest of the record with this number, if one has it.
+    /// A digest of the record with this number, if there is one.
     record: Option<String>,
 }
 
-/// The file with the mark, as the writer has it.
+/// The writer's handle to the mark's file.
 #[derive(Debug)]
 pub(crate) struct HeadFile {
-    /// Absent if it could not be made.
+    /// Absent if it could not be created.
     file: Option<File>,
-    /// The slot that is written next.
+    /// The slot to write next.
     next: u64,
 }
 
 impl Head {
-    /// The mark for the end of a log as it is.
+    /// The mark for the current end of a log.
     pub(crate) fn of_log(db: &Db, last_seq: u64) -> Result<Self, Error> {
         Ok(Self { seq: last_seq, record: digest_at(db, last_seq)? })
     }
 
-    /// The mark for a number that no record has.
+    /// The mark for a number without a record.
     pub(crate) fn without_record(seq: u64) -> Self {
         Self { seq, record: None }
     }
 
-    /// Whether the log has another record under this number. One that was archived is not compared.
+    /// Whether the log has a different record under this number. An archived one is not compared.
     pub(crate) fn contradicts(&self, db: &Db) -> Result<bool, Error> {
         let Some(record) = &self.record else { return Ok(false) };
         Ok(digest_at(db, self.seq)?.is_some_and(|found| found != *record))
@@ -80,7 +81,8 @@ impl Head {
 }
 
 impl HeadFile {
-    /// Opens the file for writing, and makes it if it is not there. A full disk must not keep the ledger shut.
+    /// Opens the file for writing, creating it if needed. A full disk must not keep the ledger from
+    /// opening.
     pub(crate) fn open(paths: &Paths) -> Result<Self, Error> {
         let opened = files::private()
             .read(true)
@@ -100,12 +102,12 @@ impl HeadFile {
         Ok(Self { file: Some(file), next: newest.map_or(0, |(slot, _)| (slot + 1) % SLOTS) })
     }
 
-    /// Moves the mark to a record that was committed.
+    /// Moves the mark to a committed record.
     pub(crate) fn advance(&mut self, record: RecordedRef<'_>) {
         self.write(&Head { seq: record.seq, record: Some(digest_of(record)) });
     }
 
-    /// Writes the mark. One that cannot be written leaves the one before it, which is true as well.
+    /// Writes the mark. If this fails, the previous mark remains, which is still valid.
     pub(crate) fn write(&mut self, head: &Head) {
         let Some(file) = &self.file else { return };
         let offset = self.next * SLOT as u64;
@@ -114,14 +116,14 @@ impl HeadFile {
         }
     }
 
-    /// Brings the mark to the disk.
+    /// Syncs the mark to disk.
     pub(crate) fn sync(&self) {
-        // Without this a power loss leaves an older mark.
+        // Without this, a power loss leaves an older mark.
         drop(self.file.as_ref().map(File::sync_all));
     }
 }
 
-/// Reads the mark. A file that is not there or holds none knows nothing.
+/// Reads the mark. `None` if the file is missing or contains no valid mark.
 pub(crate) fn read(path: &Path) -> Result<Option<Head>, Error> {
     let read = match File::open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -131,7 +133,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Head>, Error> {
     Ok(found.into_iter().map(|(_, head)| head).max_by_key(|head| head.seq))
 }
 
-/// The slots that are whole.
+/// The valid slots.
 fn slots(file: &File) -> io::Result<Vec<(u64, Head)>> {
     let mut found = Vec::new();
     for slot in 0..SLOTS {

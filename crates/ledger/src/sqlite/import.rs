@@ -1,4 +1,4 @@
-//! Importing an export into an empty ledger, and making its caches anew.
+//! Imports an export into an empty ledger and rebuilds its caches.
 
 use std::io::BufRead;
 
@@ -16,20 +16,20 @@ use crate::{
     Close, Fold, Folded, Known, MAX_EVENT_BYTES, NewEvent, Open, ReadLedger, Recorded, StreamId,
 };
 
-/// How much was imported.
+/// The size of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
     pub streams: u64,
     pub records: u64,
     pub replies: u64,
-    /// How many streams of another home were closed.
+    /// The number of streams of another home that were closed.
     pub closed: u64,
 }
 
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("an export is imported into an empty ledger only, and this one has records")]
+    #[error("an export can only be imported into an empty ledger, and this one has records")]
     NotEmpty,
     #[error(transparent)]
     Line(#[from] LineError),
@@ -40,7 +40,7 @@ pub enum Error {
 }
 
 impl SqliteLedger {
-    /// Takes over a whole export, or nothing of it.
+    /// Imports a whole export, or none of it.
     pub fn import(
         &mut self,
         input: &mut dyn BufRead,
@@ -93,7 +93,8 @@ impl SqliteLedger {
         Ok(Imported { streams, records, replies, closed })
     }
 
-    /// Makes the caches of all streams anew from their events; names the streams that could not be folded.
+    /// Rebuilds the caches of all streams from their events. Returns the streams that could not be
+    /// folded.
     pub fn rebuild(&mut self, fold: Fold<'_>) -> Result<Vec<(StreamId, String)>, crate::Error> {
         self.heads.forget();
         let mut heads = Vec::new();
@@ -130,9 +131,9 @@ struct Import<'a> {
     /// Closes streams that belong to another home.
     close: Option<Close<'a>>,
     closed: u64,
-    /// The last number in use; those of closings come after all that were exported.
+    /// The last number in use; closing events get numbers after all exported ones.
     last_seq: u64,
-    /// The stream that is being read, as far as it was.
+    /// The records read so far of the current stream.
     stream: Vec<Recorded>,
     counts: End,
 }
@@ -154,7 +155,7 @@ impl Import<'_> {
         }
         match i64::try_from(header.last_seq) {
             Ok(_) => Ok(header),
-            Err(_) => Err(self.lines.fault("the last number is too large")),
+            Err(_) => Err(self.lines.fault("the last sequence number is too large")),
         }
     }
 
@@ -193,7 +194,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// What is wrong with a record that has the right sum.
+    /// Returns what is wrong with a record whose checksum is right.
     fn fault(&self, record: &Recorded, last_seq: u64) -> Option<String> {
         let last = self.stream.last();
         let next = last.map_or(1, |last| last.version + 1);
@@ -202,7 +203,7 @@ impl Import<'_> {
             return Some(format!("version {version} of {}, not {next}", record.stream));
         }
         if *seq > last_seq || *seq <= last.map_or(0, |last| last.seq) {
-            return Some(format!("the number {seq} is out of order"));
+            return Some(format!("sequence number {seq} is out of order"));
         }
         if i64::try_from(record.at.mono_ms).is_err() {
             return Some("the monotonic time is too large".to_owned());
@@ -217,7 +218,7 @@ impl Import<'_> {
         json_fault(&record.data)
     }
 
-    /// Folds the stream that was read and keeps what it amounts to.
+    /// Folds the stream that was read and stores the result.
     fn end_stream(&mut self) -> Result<(), Error> {
         let mut records = std::mem::take(&mut self.stream);
         self.close_stream(&mut records)?;
@@ -250,7 +251,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Adds what ends a stream that belongs to another home.
+    /// Adds the events that close a stream of another home.
     fn close_stream(&mut self, records: &mut Vec<Recorded>) -> Result<(), Error> {
         let (Some(close), Some(last)) = (&mut self.close, records.last()) else { return Ok(()) };
         let (stream, version) = (last.stream.clone(), last.version);
@@ -270,22 +271,22 @@ impl Import<'_> {
 
     fn trailer(&mut self, end: End) -> Result<(), LineError> {
         if end != self.counts {
-            return Err(self.lines.fault("the counts do not fit what came before"));
+            return Err(self.lines.fault("the counts do not match the lines before"));
         }
         match self.lines.next_text()? {
             None => Ok(()),
-            Some(_) => Err(self.lines.fault("something follows the end")),
+            Some(_) => Err(self.lines.fault("unexpected data after the end")),
         }
     }
 
-    /// Inserts rows; what the tables refuse is a fault of the line.
+    /// Inserts rows; a constraint violation is reported as a fault of the line.
     fn insert(
         &self,
         statements: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), Error> {
         statements(&self.db.conn).map_err(|e| match e.sqlite_error_code() {
             Some(rusqlite::ErrorCode::ConstraintViolation) => {
-                self.lines.fault("a number, stream or key that was there before").into()
+                self.lines.fault("a duplicate sequence number, stream or key").into()
             }
             _ => Error::Storage(self.db.error(e)),
         })

@@ -1,4 +1,4 @@
-//! The writing and the reading end of a ledger on SQLite.
+//! The writer and the reader of a ledger on SQLite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,14 +9,14 @@ use super::files::{self, Lock};
 use super::head::HeadFile;
 use super::loss::Loss;
 
-/// A ledger opened for reading, beside the process that writes it.
+/// A ledger opened for reading, beside the writing process.
 #[derive(Debug)]
 pub struct SqliteReader {
     pub(crate) db: Db,
     pub(crate) loss: Option<Loss>,
 }
 
-/// The one writer of a ledger; it holds the lock as long as it lives.
+/// The single writer of a ledger; it holds the lock as long as it lives.
 pub struct SqliteLedger {
     pub(crate) reader: SqliteReader,
     pub(crate) kinds: Kinds,
@@ -30,7 +30,7 @@ pub struct SqliteLedger {
     pub(crate) _lock: Lock,
 }
 
-/// Why a ledger can only be read: it has events that this program does not know.
+/// Why a ledger is read-only: it contains events that this program does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOnly {
     /// Kind, version, and the version of the program that first recorded it.
@@ -49,7 +49,7 @@ pub enum Point {
     ArchiveCommitted,
 }
 
-/// Told of every step as it is reached.
+/// Called at every step.
 pub type Probe = Box<dyn FnMut(Point) + Send>;
 
 /// The kinds and versions of events that the ledger holds.
@@ -57,12 +57,12 @@ pub type Probe = Box<dyn FnMut(Point) + Send>;
 pub(crate) struct Kinds(BTreeMap<String, BTreeSet<u16>>);
 
 impl SqliteLedger {
-    /// Says why the ledger can only be read, if so.
+    /// Returns why the ledger is read-only, if it is.
     pub fn read_only(&self) -> Option<&ReadOnly> {
         self.unknown.as_ref()
     }
 
-    /// Has every step reported, for tests that crash in the middle of one.
+    /// Reports every step, for tests that crash in the middle of one.
     pub fn set_probe(&mut self, probe: Probe) {
         self.probe = Some(probe);
     }
@@ -86,7 +86,7 @@ impl Drop for SqliteLedger {
             return;
         }
         self.head.sync();
-        // The marker only gets better by this; without it, the one written at opening stays true.
+        // This only improves the marker; without it, the one written at opening stays valid.
         drop(files::write_marker(&self.reader.db.paths, self.last_seq));
     }
 }
@@ -103,7 +103,7 @@ impl fmt::Debug for SqliteLedger {
 
 impl fmt::Display for ReadOnly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it holds events that this program does not know:")?;
+        f.write_str("it contains events that this program does not know:")?;
         for (i, (kind, v, software)) in self.kinds.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
             write!(f, "{comma} `{kind}` version {v} (first recorded by {software})")?;

@@ -1,4 +1,4 @@
-//! A log that lost its end, or was replaced by another: how it is noticed, and how the operator continues without it.
+//! A log that lost its end, or was replaced by another: detection, and how the operator continues.
 
 use std::fmt;
 use std::fs;
@@ -13,29 +13,29 @@ use super::ledger::{SqliteLedger, SqliteReader};
 use super::{rows, schema};
 use crate::{Error, Recorded};
 
-/// The log does not have what was recorded.
+/// Recorded events that are missing from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The last number that the log knows.
+    /// The last number in the log.
     pub found: u64,
-    /// The last number that is known to have been recorded.
+    /// The last number known to have been recorded.
     pub known: u64,
-    /// Whether the record of that number is there, and is another one.
+    /// Whether that number now belongs to a different record.
     pub replaced: bool,
 }
 
 /// A loss that the operator accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedLoss {
-    /// The number that stands for the loss in the log; no record has it.
+    /// The number that represents the loss in the log; no record has it.
     pub seq: u64,
-    /// The events that are gone; none if `first` is greater than `last`.
+    /// The lost events; none if `first` is greater than `last`.
     pub first: u64,
     pub last: u64,
     pub wall_ms: i64,
 }
 
-/// What came of accepting a loss.
+/// The result of accepting a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
     pub loss: AcceptedLoss,
@@ -60,8 +60,9 @@ impl fmt::Display for Loss {
 }
 
 impl Loss {
-    /// Compares the end of the log with how far it is known to have reached: by the marker of its last opening or
-    /// closing, and by the mark of its last commit. Both must have been read before the log was opened.
+    /// Compares the end of the log with the highest known `seq`: from the marker of its last
+    /// opening or closing, and from the mark of its last commit. Both must have been read before
+    /// the log was opened.
     pub(crate) fn look(
         reader: &SqliteReader,
         marker: Option<u64>,
@@ -82,7 +83,7 @@ impl Loss {
 }
 
 impl SqliteReader {
-    /// What the log lost, if the operator has not accepted it yet.
+    /// The log's loss, if the operator has not accepted it yet.
     pub fn loss(&self) -> Option<Loss> {
         self.loss
     }
@@ -90,7 +91,7 @@ impl SqliteReader {
     /// The losses that the operator accepted, oldest first.
     pub fn accepted_losses(&self) -> Result<Vec<AcceptedLoss>, Error> {
         self.db.run(|conn| {
-            // A ledger of an older program has lost nothing that it knows of.
+            // A ledger of an older program has no recorded losses.
             if schema::version(conn)? < schema::WITH_LOSSES {
                 return Ok(Vec::new());
             }
@@ -117,7 +118,7 @@ impl SqliteReader {
 }
 
 impl SqliteLedger {
-    /// What the log lost; until the operator accepts it, the ledger can only be read.
+    /// The log's loss; until the operator accepts it, the ledger is read-only.
     pub fn loss(&self) -> Option<Loss> {
         self.reader.loss
     }
@@ -127,8 +128,8 @@ impl SqliteLedger {
         self.reader.newest_record()
     }
 
-    /// Continues without what was lost. The numbers of lost events are not used again, and one number stands for the
-    /// loss. The files are copied first.
+    /// Continues without the lost events. Their numbers are not reused, and one number represents
+    /// the loss. The files are copied first.
     pub fn accept_loss(&mut self, wall_ms: i64) -> Result<Option<Recovered>, Error> {
         let Some(loss) = self.reader.loss else { return Ok(None) };
         let seq = loss.found.max(loss.known) + 1;
@@ -157,7 +158,8 @@ impl SqliteLedger {
     }
 }
 
-/// Whether the write-ahead log stays as it is when the database is closed: it is the evidence of what was lost.
+/// Sets whether the write-ahead log is kept when the database is closed: it is evidence of the
+/// loss.
 pub(crate) fn keep_log(conn: &rusqlite::Connection, keep: bool) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }
@@ -166,7 +168,10 @@ fn copy_files(paths: &Paths, seq: u64) -> Result<PathBuf, Error> {
     let to = paths.dir.join(format!("before-{seq}"));
     files::make_dir(&to)?;
     for file in [&paths.db, &paths.wal, &paths.head, &paths.marker] {
-        let Some(name) = file.file_name().filter(|_| file.exists()) else { continue };
+        if !file.exists() {
+            continue;
+        }
+        let Some(name) = file.file_name() else { continue };
         let copy = to.join(name);
         fs::copy(file, &copy).map_err(|e| Error::io("copy", file, e))?;
     }

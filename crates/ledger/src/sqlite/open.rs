@@ -1,4 +1,4 @@
-//! Opening a ledger, and everything that is looked at before it is trusted.
+//! Opens a ledger, with every check before it is trusted.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,19 @@ use crate::{Known, ReadLedger};
 
 /// How to open a ledger for writing.
 pub struct OpenOptions<'a> {
-    /// Which events this program understands; others make the ledger read-only.
+    /// The events that this program knows; others make the ledger read-only.
     pub known: Known<'a>,
-    /// The version of this program, remembered with every kind of event that it records first.
+    /// The version of this program, stored with every kind of event that it records first.
     pub software: &'a str,
     pub durability: Durability,
 }
 
-/// What an acknowledged append survives.
+/// The failures that an acknowledged append survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// A power failure.
     Full,
-    /// Only a crash of this process. For showing that a test of durability can fail.
+    /// Only a crash of this process. Shows that a durability test can fail.
     ProcessOnly,
 }
 
@@ -36,7 +36,7 @@ pub enum Error {
     Locked { path: PathBuf, pid: Option<u32> },
     #[error("there is no ledger in {}", path.display())]
     Missing { path: PathBuf },
-    /// It was there before; an empty one must not take its place.
+    /// It existed before; an empty ledger must not take its place.
     #[error(
         "{} is missing or empty, though a ledger was created here; restore a `provost ledger backup`, or move the directory away to start afresh",
         path.display()
@@ -45,7 +45,7 @@ pub enum Error {
     #[error("{} is a database, but not a ledger", path.display())]
     NotALedger { path: PathBuf },
     #[error(
-        "{} has tables of version {found}, and this program knows up to {supported}; use a newer provost",
+        "{} has schema version {found}, and this program supports up to {supported}; use a newer provost",
         path.display()
     )]
     Newer { path: PathBuf, found: u32, supported: u32 },
@@ -54,12 +54,12 @@ pub enum Error {
 }
 
 impl SqliteLedger {
-    /// Opens the ledger in a directory for writing; creates it if there is none and never was.
+    /// Opens the ledger in a directory for writing; creates it if there never was one.
     pub fn open(dir: &Path, options: &OpenOptions<'_>) -> Result<Self, Error> {
         let paths = Paths::new(dir);
         files::make_dir(dir)?;
         let lock = files::lock(&paths)?;
-        // The marks are read before the log: what they know of was committed by then.
+        // The marks are read before the log: everything they record was committed by then.
         let known = match files::inspect(&paths)? {
             Found::Nothing => {
                 files::create_db(&paths)?;
@@ -105,7 +105,7 @@ impl SqliteLedger {
         })
     }
 
-    /// Opens a ledger for reading, beside the process that writes it.
+    /// Opens a ledger for reading, beside the writing process.
     pub fn open_reader(dir: &Path) -> Result<SqliteReader, Error> {
         SqliteReader::open(dir)
     }
@@ -145,7 +145,7 @@ enum Tables {
     Some,
 }
 
-/// Refuses foreign databases, tables of a newer program, and tables that were there and are not.
+/// Rejects foreign databases, tables of a newer program, and a ledger whose tables are missing.
 fn check_tables(db: &Db, created: bool) -> Result<Tables, Error> {
     let path = db.paths.db.clone();
     let found = db.run(schema::version)?;
@@ -168,7 +168,7 @@ fn check_tables(db: &Db, created: bool) -> Result<Tables, Error> {
     Ok(Tables::Some)
 }
 
-/// Makes sure that the next number is a new one. A reader needs no such number, and may look at the damage.
+/// Checks that the next number is unused. A reader needs no new number, and may inspect the damage.
 fn check_counter(db: &Db, last_seq: u64) -> Result<(), Error> {
     if db.run(rows::highest_seq)? > last_seq {
         return Err(db.corrupt("its counter is behind its records").into());
@@ -176,7 +176,8 @@ fn check_counter(db: &Db, last_seq: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Renews the marker. A full disk must not keep an existing ledger shut: its older marker still protects it.
+/// Updates the marker. A full disk must not keep an existing ledger from opening: its older marker
+/// still protects it.
 fn mark(paths: &Paths, known: Option<u64>, last_seq: u64) -> Result<(), Error> {
     if known == Some(last_seq) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Reading: the same for the writer and for readers beside it.
+//! Reads, shared by the writer and the readers beside it.
 
 use std::borrow::Cow;
 
@@ -170,7 +170,7 @@ impl<T: Connected> ReadLedger for T {
                 "SELECT seq, wall_ms FROM event WHERE seq >= ?1 ORDER BY seq LIMIT 1",
             )?;
             let last = rows::last_seq(conn)?;
-            // The first number from which on nothing is older lies in low..=high.
+            // The first number after which nothing is older is in low..=high.
             let (mut low, mut high) = (1, last + 1);
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -217,14 +217,15 @@ impl<T: Connected> ReadLedger for T {
 
     fn frozen(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
         let db = self.db();
-        // A reading transaction; dropping it ends it, as there is nothing to undo.
+        // A read transaction; dropping it ends it, because there is nothing to roll back.
         let _moment = db.conn.unchecked_transaction().map_err(|e| db.error(e))?;
         read(self);
         Ok(())
     }
 }
 
-/// Reads what is in the log of a stream, record by record, so that an unreadable one hides no other.
+/// Reads a stream's events in the log one by one, so that an unreadable one does not hide the
+/// others.
 pub(crate) fn scan_stream(
     db: &Db,
     stream: &StreamId,
@@ -254,7 +255,7 @@ fn visit_records(
     visit_rows(db, &sql, params![int(after), int(limit)], visit)
 }
 
-/// Visits the records that a query gives.
+/// Visits the records of a query.
 fn visit_rows(
     db: &Db,
     sql: &str,
@@ -339,7 +340,7 @@ fn card<'r>(row: &'r Row<'_>) -> rusqlite::Result<CardRef<'r>> {
     })
 }
 
-/// A text that is only a cache: damage in it is shown, not an error.
+/// A text that is only a cache: damage is shown and is not an error.
 fn lossy<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Option<Cow<'r, str>>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes)),

@@ -1,4 +1,4 @@
-//! The single rows of the tables: how each is written and read. Transactions belong to the callers.
+//! Reads and writes single rows of the tables. Transactions belong to the callers.
 
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
@@ -10,14 +10,14 @@ pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms
 /// The columns of [`head`], in its order.
 pub(crate) const HEAD: &str = "id, version, created_seq, open, archive_file IS NOT NULL";
 
-/// What an append needs to know of a stream.
+/// The state of a stream that an append needs.
 pub(crate) struct Place {
     pub(crate) version: u64,
     pub(crate) open: bool,
     pub(crate) archived: bool,
 }
 
-/// What is kept of a stream beside its events.
+/// The row of a stream: everything stored beside its events.
 pub(crate) struct StreamRow<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) created_seq: u64,
@@ -27,7 +27,7 @@ pub(crate) struct StreamRow<'a> {
     pub(crate) card: Option<&'a str>,
 }
 
-/// The frame that all events of one write share.
+/// The fields that all events of one write share.
 pub(crate) struct Frame<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) at: Moment,
@@ -41,7 +41,7 @@ pub(crate) fn place(conn: &Connection, stream: &StreamId) -> Result<Option<Place
         .optional()
 }
 
-/// Inserts events from a version on; tells the `seq` that each was given.
+/// Inserts events starting at a version; returns the `seq` assigned to each.
 pub(crate) fn insert_events(
     conn: &Connection,
     frame: &Frame<'_>,
@@ -69,7 +69,7 @@ pub(crate) fn insert_events(
     Ok(())
 }
 
-/// Inserts a record as it was, with its `seq`.
+/// Inserts a record unchanged, including its `seq`.
 pub(crate) fn insert_record(conn: &Connection, record: RecordedRef<'_>) -> Result<()> {
     conn.prepare_cached(
         "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data)
@@ -112,7 +112,8 @@ pub(crate) fn update_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()
         .map(drop)
 }
 
-/// Opens or closes a stream. Apart from [`update_stream`], as it moves the stream in the indexes.
+/// Opens or closes a stream. Separate from [`update_stream`], because it moves the stream in the
+/// indexes.
 pub(crate) fn set_open(conn: &Connection, stream: &StreamId, open: bool) -> Result<()> {
     conn.prepare_cached("UPDATE stream SET open = ?2 WHERE id = ?1")?
         .execute(params![stream.as_str(), open])
@@ -125,7 +126,7 @@ pub(crate) fn set_card(conn: &Connection, stream: &StreamId, card: Option<&str>)
         .map(drop)
 }
 
-/// Makes `owed` the whole of what a stream owes. An unchanged set, which is the common case, costs one read.
+/// Replaces all pending items of a stream. An unchanged set, the common case, costs one read.
 pub(crate) fn replace_owed(conn: &Connection, stream: &StreamId, owed: &[Owed]) -> Result<()> {
     let mut wanted: Vec<&Owed> = owed.iter().collect();
     wanted.sort();
@@ -149,7 +150,7 @@ pub(crate) fn owed_by(conn: &Connection, stream: &StreamId) -> Result<Vec<Owed>>
     statement.query_map([stream.as_str()], |row| owed(row, 0))?.collect()
 }
 
-/// Reads key, kind and due time from a column on.
+/// Reads key, kind and due time, starting at a column.
 pub(crate) fn owed(row: &Row<'_>, from: usize) -> Result<Owed> {
     let due: Option<i64> = row.get(from + 2)?;
     Ok(Owed {
@@ -179,7 +180,7 @@ pub(crate) fn drop_snapshot(conn: &Connection, stream: &StreamId) -> Result<()> 
         .map(drop)
 }
 
-/// A snapshot is a cache, so one that cannot be read is as good as none.
+/// A snapshot is a cache, so an unreadable one is treated as missing.
 pub(crate) fn snapshot(conn: &Connection, stream: &StreamId) -> Result<Option<StoredSnapshot>> {
     conn.prepare_cached("SELECT version, fold_version, data FROM snapshot WHERE stream = ?1")?
         .query_row([stream.as_str()], |row| Ok(stored_snapshot(row).ok()))
@@ -218,7 +219,7 @@ pub(crate) fn kinds(conn: &Connection) -> Result<Vec<(String, u16, String)>> {
         .collect()
 }
 
-/// Says whether a query gives any row.
+/// Whether a query returns any row.
 pub(crate) fn exists(conn: &Connection, sql: &str, params: impl Params) -> Result<bool> {
     conn.prepare_cached(sql)?.exists(params)
 }
@@ -234,7 +235,7 @@ pub(crate) fn record_at<T>(
         .optional()
 }
 
-/// The highest `seq` ever given out.
+/// The highest `seq` ever assigned.
 pub(crate) fn last_seq(conn: &Connection) -> Result<u64> {
     conn.prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'event'")?
         .query_row([], |row| count(row, 0))
@@ -242,7 +243,7 @@ pub(crate) fn last_seq(conn: &Connection) -> Result<u64> {
         .map(|seq| seq.unwrap_or(0))
 }
 
-/// Sets the counter of numbers.
+/// Sets the sequence counter.
 pub(crate) fn set_last_seq(conn: &Connection, seq: u64) -> Result<()> {
     conn.execute("DELETE FROM sqlite_sequence WHERE name = 'event'", [])?;
     conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('event', ?1)", [int(seq)])

@@ -1,17 +1,17 @@
-//! The tables and how older ones become newer ones.
+//! The tables and their migrations.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// The version of the tables that this program writes.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
-/// The version from which on accepted losses are kept.
+/// The first version that stores accepted losses.
 pub(crate) const WITH_LOSSES: u32 = 4;
 
 /// Marks a database as a ledger in its header: "PrvL".
 pub(crate) const APPLICATION_ID: i32 = 0x5072_764c;
 
-/// Step `n` leads from version `n` to `n + 1`. Steps are only ever added.
+/// Step `n` migrates version `n` to `n + 1`. Steps are only ever added.
 const MIGRATIONS: &[&str] = &[
     include_str!("schema.sql"),
     include_str!("words.sql"),
@@ -19,7 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("lost.sql"),
 ];
 
-/// Brings the tables up to date, step by step, each in its own transaction.
+/// Migrates the tables step by step, each in its own transaction.
 pub(crate) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
     while let Some(step) = MIGRATIONS.get(version(conn)? as usize) {
         let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;

@@ -1,4 +1,4 @@
-//! The full check: every page, every stream, and every cache against the events it came from.
+//! The full check: every page, every stream, and every cache against its events.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -12,27 +12,27 @@ use super::words;
 use crate::batch::json_fault;
 use crate::{Fold, Folded, Owed, ReadLedger, Recorded, StoredSnapshot, StreamHead, StreamId};
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub streams: u64,
     pub records: u64,
-    /// Snapshots that another version of the fold made; they are not used and not wrong.
+    /// Snapshots from another version of the fold; they are unused, not wrong.
     pub stale_snapshots: u64,
     pub differences: Vec<Difference>,
 }
 
-/// Something that is not as it should be.
+/// A mismatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The stream concerned; `None` for the file as a whole.
     pub stream: Option<StreamId>,
     pub what: String,
-    /// What to do about it.
+    /// How to fix it.
     pub next: &'static str,
 }
 
-/// Checks the ledger as it is at one moment. One unreadable record hides no other.
+/// Checks one consistent state of the ledger. An unreadable record does not hide the others.
 pub fn verify(reader: &SqliteReader, fold: Fold<'_>) -> Result<Report, crate::Error> {
     let mut check =
         Check { db: &reader.db, reader, fold, kinds: BTreeSet::new(), report: Report::default() };
@@ -47,7 +47,7 @@ impl Report {
 }
 
 const RESTORE: &str = "restore a `provost ledger backup`, or import an export into an empty home";
-const REBUILD: &str = "the events are right, the cache is not: `provost ledger export`, then `import` into an empty home makes it anew";
+const REBUILD: &str = "the events are right, but the cache is wrong: `provost ledger export`, then `import` into an empty home rebuilds it";
 const UPGRADE: &str = "use the version of provost that recorded it, or a newer one";
 
 struct Check<'a> {
@@ -84,7 +84,7 @@ impl Check<'_> {
         });
     }
 
-    /// Asks SQLite about its pages and indexes.
+    /// Runs SQLite's checks of its pages and indexes.
     fn integrity(&mut self) {
         for pragma in ["PRAGMA integrity_check", "PRAGMA foreign_key_check"] {
             match self.texts(pragma) {
@@ -115,7 +115,7 @@ impl Check<'_> {
         }
     }
 
-    /// All records of a stream, or `None` if some cannot be read; each such one is listed.
+    /// All records of a stream, or `None` if some cannot be read; each of those is reported.
     fn records(&mut self, head: &StreamHead) -> Option<Vec<Recorded>> {
         let id = &head.stream;
         let scanned = match scan_stream(self.db, id, 0) {
@@ -174,7 +174,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether versions are gapless, numbers rise, and the stream's row agrees.
+    /// Whether versions are gapless, numbers increase, and the stream's row agrees.
     fn sequence(&mut self, head: &StreamHead, records: &[Recorded]) -> bool {
         let before = self.report.differences.len();
         let id = Some(&head.stream);
@@ -219,8 +219,8 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the stream is found by what its events say. One that an older program wrote is not yet, and that is told
-    /// by no difference.
+    /// Checks that the stream's search index matches its events. A stream of an older program that
+    /// is not indexed yet is not a mismatch.
     fn words(&mut self, head: &StreamHead, folded: &Folded) {
         let found = self.db.run(|conn| {
             let unindexed = "SELECT 1 FROM unindexed WHERE id = ?1";
@@ -230,7 +230,7 @@ impl Check<'_> {
         });
         match found {
             Ok(true) => {}
-            Ok(false) => self.found(Some(&head.stream), "its words do not find it", REBUILD),
+            Ok(false) => self.found(Some(&head.stream), "its search terms do not find it", REBUILD),
             Err(error) => self.found(Some(&head.stream), error.to_string(), RESTORE),
         }
     }
@@ -255,14 +255,14 @@ impl Check<'_> {
             let keys =
                 |owed: &[Owed]| owed.iter().map(|o| o.key.clone()).collect::<Vec<_>>().join(", ");
             let what = format!(
-                "what it owes is stored as [{}], its events say [{}]",
+                "its pending items are stored as [{}], its events say [{}]",
                 keys(owed),
                 keys(&wanted)
             );
             self.found(Some(id), what, REBUILD);
         }
         if folded.card.as_deref() != card {
-            self.found(Some(id), "its card is not what its events say", REBUILD);
+            self.found(Some(id), "its projection does not match its events", REBUILD);
         }
     }
 
@@ -285,7 +285,7 @@ impl Check<'_> {
         match then.map(|folded| folded.snapshot) {
             Ok(Some(made)) if made == stored.snapshot => {}
             Ok(Some(made)) if made.fold_version == stored.snapshot.fold_version => {
-                self.found(Some(id), "its snapshot is not what its events say", REBUILD);
+                self.found(Some(id), "its snapshot does not match its events", REBUILD);
             }
             Ok(_) => self.report.stale_snapshots += 1,
             Err(why) => {
@@ -295,7 +295,7 @@ impl Check<'_> {
         }
     }
 
-    /// Events without a stream, and events beyond the counter.
+    /// Reports events without a stream, and events beyond the counter.
     fn strays(&mut self) {
         let sql = "SELECT DISTINCT stream FROM event WHERE stream NOT IN (SELECT id FROM stream)";
         match self.texts(sql) {
@@ -316,7 +316,7 @@ impl Check<'_> {
         }
     }
 
-    /// The first column of all rows, as far as they can be read.
+    /// The first column of all readable rows.
     fn texts(&self, sql: &str) -> Result<Vec<String>, crate::Error> {
         self.db.run(|conn| {
             let mut statement = conn.prepare(sql)?;

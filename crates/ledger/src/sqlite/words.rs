@@ -1,4 +1,4 @@
-//! The index of words: written with what it is of, and made anew for what an older program wrote.
+//! The search index: updated with each write, and rebuilt for streams that an older program wrote.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,7 +11,8 @@ use crate::words::ids;
 use crate::{Fold, FoundBy, ReadLedger, StreamId, Words};
 
 impl SqliteLedger {
-    /// Takes into the index what an older program wrote without one. Costs one look where there is nothing to do.
+    /// Indexes the streams that an older program wrote without an index. It costs one query if
+    /// there are none.
     pub fn index_rest(&mut self, fold: Fold<'_>) -> std::result::Result<u64, crate::Error> {
         if self.unknown.is_some() || self.reader.loss.is_some() {
             return Ok(0);
@@ -24,7 +25,7 @@ impl SqliteLedger {
         Ok(indexed)
     }
 
-    /// A stream that cannot be folded is found by its id alone.
+    /// A stream that cannot be folded is found only by its id.
     fn index_stream(
         &mut self,
         stream: &StreamId,
@@ -40,8 +41,10 @@ impl SqliteLedger {
             let found_by = folded.as_ref().map(|folded| folded.found_by.clone());
             put_stream(conn, stream, &found_by.unwrap_or_default())?;
             let words = folded.iter().flat_map(|folded| &folded.words);
-            for (seq, words) in seqs.iter().zip(words).filter(|_| !archived) {
-                put_event(conn, *seq, stream.kind(), words)?;
+            if !archived {
+                for (seq, words) in seqs.iter().zip(words) {
+                    put_event(conn, *seq, stream.kind(), words)?;
+                }
             }
             conn.prepare_cached("DELETE FROM unindexed WHERE id = ?1")?
                 .execute([stream.as_str()])
@@ -51,19 +54,19 @@ impl SqliteLedger {
     }
 }
 
-/// Says whether the tables are there: a reader may look at a ledger that an older program wrote last.
+/// Whether the tables exist: a reader may open a ledger that an older program wrote last.
 pub(crate) fn exists(conn: &Connection) -> Result<bool> {
     Ok(super::schema::version(conn)? >= 2)
 }
 
-/// Tells what a stream is found by from what it was found by before, without keeping either.
+/// A digest that shows whether a stream's search terms changed, without storing them.
 pub(crate) fn digest(found_by: &FoundBy) -> u64 {
     let mut hasher = DefaultHasher::new();
     found_by.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Makes this the whole of what a stream is found by.
+/// Replaces all search terms of a stream.
 pub(crate) fn put_stream(conn: &Connection, stream: &StreamId, found_by: &FoundBy) -> Result<()> {
     conn.prepare_cached(
         "INSERT OR REPLACE INTO stream_words (rowid, subject, ids, name, words, parts)
@@ -90,7 +93,7 @@ pub(crate) fn put_event(conn: &Connection, seq: u64, kind: &str, words: &Words) 
     .map(drop)
 }
 
-/// Forgets the words of a stream's events, before these leave the log.
+/// Deletes the search terms of a stream's events, before the events leave the log.
 pub(crate) fn drop_events(conn: &Connection, stream: &StreamId) -> Result<()> {
     conn.prepare_cached(
         "DELETE FROM event_words WHERE rowid IN (SELECT seq FROM event WHERE stream = ?1)",
@@ -99,7 +102,7 @@ pub(crate) fn drop_events(conn: &Connection, stream: &StreamId) -> Result<()> {
     .map(drop)
 }
 
-/// Says whether a stream is found by all of this.
+/// Whether a stream is indexed under all these terms.
 pub(crate) fn has_stream(conn: &Connection, created_seq: u64, found_by: &FoundBy) -> Result<bool> {
     let part = |column: &str, words: &Words| {
         let words: Vec<String> = words.iter().take(20).map(|word| format!("\"{word}\"")).collect();
@@ -111,16 +114,12 @@ pub(crate) fn has_stream(conn: &Connection, created_seq: u64, found_by: &FoundBy
         part("parts", &found_by.parts),
     ];
     let query = parts.into_iter().flatten().collect::<Vec<_>>().join(" AND ");
-    match query.is_empty() {
-        true => {
-            rows::exists(conn, "SELECT 1 FROM stream_words WHERE rowid = ?1", [int(created_seq)])
-        }
-        false => rows::exists(
-            conn,
-            "SELECT 1 FROM stream_words WHERE rowid = ?1 AND stream_words MATCH ?2",
-            params![int(created_seq), query],
-        ),
+    if query.is_empty() {
+        let sql = "SELECT 1 FROM stream_words WHERE rowid = ?1";
+        return rows::exists(conn, sql, [int(created_seq)]);
     }
+    let sql = "SELECT 1 FROM stream_words WHERE rowid = ?1 AND stream_words MATCH ?2";
+    rows::exists(conn, sql, params![int(created_seq), query])
 }
 
 fn next_unindexed(conn: &Connection) -> Result<Option<StreamId>> {

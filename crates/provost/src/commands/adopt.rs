@@ -30,39 +30,39 @@ use crate::{
     cli::Outcome, clock, context::Context, error::usage, settings, target, trust::Asking, ui,
 };
 
-/// Take charge of an agent that somebody else started
+/// Supervise an agent that Provost did not start
 ///
-/// It is watched from now on, and Provost does not end it. If it runs in a pane of tmux it is read there too, and what is
-/// sent to it is typed there when it is at its prompt. Several ways to name it may be given together; if they are not
-/// about the same agent nothing is adopted. What cannot be seen of it is said: the exit code of a process that is not
-/// Provost's is nobody's to see.
+/// Provost watches the agent from now on and never ends it. If the agent runs in a tmux pane, Provost also reads the
+/// pane and types messages there when the agent is at its prompt. Options that identify the agent can be combined; if
+/// they match different agents, nothing is adopted. The exit code stays unknown, because the process is not Provost's
+/// child.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost adopt --pid 4711\n  provost adopt --thread 01a1e08b-614a-7c61-a49a-d6ec86726bf8 --name review\n  provost adopt --tmux %3 --role dev"
 )]
 pub(crate) struct AdoptArgs {
-    /// The process of the agent
+    /// Process ID of the agent
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// The file in which it writes down its conversation
+    /// Rollout file that holds its conversation
     #[arg(long, value_name = "FILE")]
     rollout: Option<PathBuf>,
-    /// The tmux pane that it runs in, as in %3, or SOCKET:%3 for a server of its own
+    /// tmux pane it runs in, such as %3, or SOCKET:%3 for another tmux server
     #[arg(long, value_name = "PANE")]
     tmux: Option<String>,
-    /// The id of its conversation
+    /// ID of its conversation
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// What the session is called; made from the agent and the id otherwise
+    /// Name of the session [default: made from the agent and the ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
-    /// What the session is for, to list by
+    /// Role of the session, used to filter lists
     #[arg(long, value_parser = label)]
     role: Option<String>,
-    /// Where it works, if that cannot be seen
+    /// Directory it works in, if Provost cannot detect it
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// How long an open turn may be silent before it is shown as stalled
+    /// How long an open turn may be silent before it counts as stalled [default: 300s]
     #[arg(long, value_name = "TIME")]
     stale_after: Option<String>,
     #[command(flatten)]
@@ -82,17 +82,17 @@ pub(crate) fn run(context: &Context, args: &AdoptArgs) -> Outcome {
     let mut spec = spec(context, args, SessionId(id), &found)?;
     spec.warnings.extend(args.name.as_deref().and_then(|name| namesake(&client, name)));
     let spec = serde_json::to_value(&spec)
-        .map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
+        .map_err(|why| usage(format!("cannot encode the session: {why}")))?;
     let request = OpenRequest { id: Some(id.to_string()), spec };
     let reply: Value = client.post("/v1/sessions", &request, &args.key.get(context))?;
     spawn::opened(context, reply)
 }
 
-/// Says that a session which goes on has the same name: a command that is given it would not know which is meant.
+/// Returns a warning if another live session has the same name, because commands could not tell them apart.
 fn namesake(client: &Client, name: &str) -> Option<String> {
     let other = target::find(client, name).ok().filter(|row| row.name == name && !row.sealed)?;
     let id = ui::short(&other.id);
-    Some(format!("session {id} has the same name: say which of them is meant by its id"))
+    Some(format!("session {id} has the same name; use IDs to tell them apart"))
 }
 
 fn spec(
@@ -141,23 +141,23 @@ fn spec(
     })
 }
 
-/// Where it works is not for anybody to say who can see it.
+/// Rejects a `--cwd` that contradicts the observed directory.
 fn works_there(given: &Path, found: &Found) -> Result<(), ApiError> {
     let same =
         |seen: &PathBuf| std::fs::canonicalize(seen).ok() == std::fs::canonicalize(given).ok();
     match &found.cwd {
         Some(seen) if !same(seen) => {
             let (given, seen) = (given.display(), seen.display());
-            let message = format!("--cwd is {given}, and the agent is seen to work in {seen}");
+            let message = format!("--cwd is {given}, but the agent works in {seen}");
             Err(usage(message).next("leave out --cwd"))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-/// Whom somebody else started is told something at most: other reactions of the project are not for it.
+/// An adopted agent can only be notified or nudged; the project's other reactions do not apply to it.
 fn reactions(config: &Resolved, driver: Driver) -> Result<Vec<Reaction>, ApiError> {
-    let nobody = |name: &str| Err(usage(format!("nobody hands over to {name}")));
+    let nobody = |name: &str| Err(usage(format!("an adopted agent cannot hand over to {name:?}")));
     let mut config = config.clone();
     config.reactions.retain(|_, one| matches!(one.act, Act::Notify | Act::Nudge));
     spawn::reactions::build(&config, driver, nobody)

@@ -1,7 +1,7 @@
-//! `provost agent-hook`: what an agent runs when something happens to it.
+//! `provost agent-hook`: the hook program that an agent runs on its own events.
 //!
-//! It is a child of the agent, and says what it is given on standard input to the supervisor. It prints nothing and
-//! never fails the agent: what cannot be told is in the agent's own record too.
+//! It is a child of the agent and forwards the JSON on standard input to the supervisor. It prints nothing and never
+//! fails the agent: an event that cannot be delivered is also in the agent's transcript.
 
 use std::{
     io::{Read, stdin},
@@ -15,16 +15,16 @@ use serde_json::Value;
 use super::telling;
 use crate::{cli::Outcome, context::Context, error::usage};
 
-/// The most that is read; a hook that says more says it in the agent's record.
+/// The most input that is read; the transcript has the rest of a longer event.
 const MAX_INPUT: u64 = 256 << 10;
 
-/// Tell the supervisor what an agent's hook was given
+/// Forward an agent's hook event to the supervisor
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost agent-hook < hook.json")]
 pub(crate) struct AgentHookArgs {}
 
 pub(crate) fn run(context: &Context, _args: &AgentHookArgs) -> Outcome {
-    // An exit status other than 0 would be taken by the agent as an objection.
+    // The agent would treat a nonzero exit status as an objection.
     tell(context).ok();
     Ok(ExitCode::SUCCESS)
 }
@@ -32,9 +32,9 @@ pub(crate) fn run(context: &Context, _args: &AgentHookArgs) -> Outcome {
 fn tell(context: &Context) -> Result<(), ApiError> {
     let mut input = Vec::new();
     let read = stdin().lock().take(MAX_INPUT).read_to_end(&mut input);
-    read.map_err(|why| usage(format!("standard input cannot be read: {why}")))?;
+    read.map_err(|why| usage(format!("cannot read standard input: {why}")))?;
     let hook: Value = serde_json::from_slice(&input)
-        .map_err(|why| usage(format!("standard input is no JSON: {why}")))?;
+        .map_err(|why| usage(format!("standard input is not valid JSON: {why}")))?;
     let key = format!("hook-{}", blake3::hash(&input).to_hex());
     let mut request = ReportRequest { hook: Some(hook), ..ReportRequest::default() };
     telling::sign(context, &mut request);

@@ -1,7 +1,7 @@
-//! `provost agent-tools`: the MCP server that an agent starts to speak to its supervisor.
+//! `provost agent-tools`: the MCP server through which an agent calls its supervisor.
 //!
-//! It is a child of the agent but not in its sandbox, so it reaches the daemon's socket, and its ancestry
-//! says which launch speaks. Standard output has answers only.
+//! It is a child of the agent but runs outside its sandbox, so it can reach the daemon's socket. Its ancestry
+//! identifies the calling launch. Standard output carries responses only.
 
 use std::{
     io::{self, BufRead, Read},
@@ -20,15 +20,15 @@ use provost_engine::report;
 use super::telling;
 use crate::{cli::Outcome, clock, context::Context, daemon, error::usage};
 
-/// How often a daemon that does not answer is asked again about a task, and how long is waited between.
+/// Attempts and pause between them while an unreachable daemon restarts, for calls about a team.
 const ASKED: u32 = 100;
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(300);
 
-/// Serve the supervisor's tools to an agent, as an MCP server on standard streams
+/// Serve the supervisor's tools to an agent over MCP (stdio)
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost agent-tools\n  provost agent-tools --role manager")]
 pub(crate) struct AgentToolsArgs {
-    /// What the agent is there for in a task: worker, manager or reviewer
+    /// Role of the agent in its team: worker, manager or reviewer
     #[arg(long, value_name = "ROLE", value_parser = role)]
     role: Option<Role>,
 }
@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context, args: &AgentToolsArgs) -> Outcome {
     let mut input = io::stdin().lock();
     loop {
         let line = read_line(&mut input)
-            .map_err(|why| usage(format!("standard input cannot be read: {why}")))?;
+            .map_err(|why| usage(format!("cannot read standard input: {why}")))?;
         let answer = match line {
             Line::End => return Ok(ExitCode::SUCCESS),
             Line::TooLong => Some(mcp::too_long()),
@@ -60,30 +60,31 @@ pub(crate) fn run(context: &Context, args: &AgentToolsArgs) -> Outcome {
     }
 }
 
-/// Tells the supervisor what a call says, and gives the answer to the call.
+/// Forwards a call to the supervisor and returns the response to the call.
 fn take(context: &Context, nonce: &str, call: &Call) -> Vec<u8> {
     let taken = match &call.what {
-        What::Said(said) => tell(context, (nonce, &call.id()), said).map(|()| call.noted()),
-        What::OfTask(asked) => ask(context, (nonce, &call.id()), asked)
+        What::Said(said) => tell(context, nonce, &call.id(), said).map(|()| call.noted()),
+        What::OfTask(asked) => ask(context, nonce, &call.id(), asked)
             .map(|reply| call.returned(&reply.answer, reply.taken)),
     };
     taken.unwrap_or_else(|why| {
-        call.refused(&format!("the supervisor could not be told: {}", why.message))
+        call.refused(&format!("could not reach the supervisor: {}", why.message))
     })
 }
 
-fn tell(context: &Context, (nonce, id): (&str, &str), said: &Testimony) -> Result<(), ApiError> {
+fn tell(context: &Context, nonce: &str, id: &str, said: &Testimony) -> Result<(), ApiError> {
     let mut request = report::request(said);
     telling::sign(context, &mut request);
     let key = key(request.launch.as_deref().unwrap_or_default(), nonce, id);
     telling::tell(context, &request, &key).map(drop)
 }
 
-/// Asks the daemon about the agent's task, also one that is being started again: the agent waits for the answer, and
-/// under one key it is the same however often it is asked for.
+/// Sends a call about the agent's team to the daemon, and retries while the daemon restarts. The agent waits for the
+/// response; the idempotency key makes every retry return the same one.
 fn ask(
     context: &Context,
-    (nonce, id): (&str, &str),
+    nonce: &str,
+    id: &str,
     asked: &task::Call,
 ) -> Result<CallReply, ApiError> {
     let mut signed = ReportRequest::default();
@@ -106,17 +107,17 @@ fn ask(
     post()
 }
 
-/// One call of one process of one launch is one report, whichever way and however often it is told.
+/// Returns the idempotency key of one call by one process of one launch, the same over every channel and retry.
 fn key(launch: &str, nonce: &str, id: &str) -> String {
     let parts = serde_json::json!([launch, nonce, id]).to_string();
     format!("mcp-{}", blake3::hash(parts.as_bytes()).to_hex())
 }
 
-/// What was read up to the next end of a line.
+/// One line of input.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Whole(Vec<u8>),
-    /// It was passed over.
+    /// The line exceeded the limit and was skipped.
     TooLong,
     End,
 }

@@ -12,24 +12,24 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context, error::usage, target, ui};
 
-/// Answer what a session's agent asked
+/// Answer a question from an agent
 ///
-/// Without a text, on a terminal, each thing that was asked is asked here in turn.
+/// Without a text, on a terminal, Provost prompts for each question in turn.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost answer 1a2b3c4d.q1 'Use PostgreSQL.'\n  provost answer 1a2b3c4d\n  provost answer 1a2b3c4d.q2 --secret < token\n  provost answer 1a2b3c4d --answers - <<< '{\"answers\":{\"db\":{\"answers\":[\"PostgreSQL\"]}}}'"
 )]
 pub(crate) struct AnswerArgs {
-    /// The request, or the session or run if only one of its requests is open
+    /// Request ID; a session or run also works if it has only one open request
     #[arg(value_parser = input::parse_name)]
     request: String,
-    /// The answer, verbatim; `-` takes it from standard input
+    /// Answer, passed on verbatim; `-` reads standard input
     #[arg(conflicts_with_all = ["answers", "secret"])]
     text: Option<String>,
-    /// Take answers to several questions from a file, or from standard input with `-`
+    /// Read answers to several questions from this JSON file; `-` reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "secret")]
     answers: Option<PathBuf>,
-    /// Take the answer from the terminal without showing it, or from standard input
+    /// Read the answer from the terminal without echo, or from standard input
     #[arg(long)]
     secret: bool,
     /// Answer only if the request still has this revision
@@ -57,7 +57,7 @@ pub(crate) fn run(context: &Context, args: &AnswerArgs) -> Outcome {
     change(context, &row.id, "answer", &answer, &args.key)
 }
 
-/// Takes the answer in the way that was chosen, if the request may be answered so.
+/// Reads the answer from the chosen source, if the request accepts that kind of answer.
 fn given(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerRequest, ApiError> {
     if let Some(request) = request {
         refuse_what_is_no_answer(args, request)?;
@@ -75,32 +75,31 @@ fn given(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerReques
         }
         (None, None, _) if args.secret => Ok(text(input::text("-")?)),
         (None, None, _) => {
-            let error = usage("there is no answer: give a text, or ask from a terminal");
+            let error =
+                usage("no answer given: pass a text, or run this on a terminal to be prompted");
             Err(request.into_iter().fold(error, |e, request| e.next(request.answer_command())))
         }
     }
 }
 
-/// An approval is decided, and a secret does not go through arguments, which others can see.
+/// Rejects an answer to an approval, and a secret passed as an argument, which other users could see.
 fn refuse_what_is_no_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
     if request.kind == "approval" {
-        let message = "it asks for an approval: approve or deny it";
+        let message = "the request is an approval: approve or deny it";
         return Err(usage(message).next(request.answer_command()).next(request.deny_command()));
     }
     let secret = request.questions.iter().any(|question| question.secret);
     let shown = args.text.as_deref().is_some_and(|text| text != "-");
-    match secret && shown {
-        true => {
-            let message = "the question is secret, and arguments can be seen by others: give the answer on standard input or at the prompt";
-            Err(usage(message).next(request.answer_command()))
-        }
-        false => Ok(()),
+    if secret && shown {
+        let message = "the question is secret, and other users can see arguments: pass the answer on standard input or at the prompt";
+        return Err(usage(message).next(request.answer_command()));
     }
+    Ok(())
 }
 
-/// A change that was made before under the same key is answered from the record, though what it answered is
-/// settled since. Without such a record nothing is open to answer, and no request has this revision: then the
-/// daemon knows what became of a request that was named.
+/// Repeats a change that was already made under the same key: the daemon returns the recorded reply, even if the
+/// request was settled since. Without such a record the daemon reports what became of the request, because nothing
+/// open has this revision.
 pub(super) fn repeat(
     context: &Context,
     row: &SessionRow,
@@ -117,7 +116,7 @@ pub(super) fn repeat(
     })
 }
 
-/// Splits `SESSION.qN`; without a number it is the session alone.
+/// Splits `SESSION.qN`; without a number the whole text is the session.
 pub(super) fn split(request: &str) -> (&str, Option<u32>) {
     let parts = request.rsplit_once(".q");
     let numbered = parts.and_then(|(session, no)| Some((session, no.parse().ok()?)));
@@ -137,8 +136,10 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
         (None, [only]) => Ok(only),
         (None, []) => Err(nothing_to_answer(row, &id)),
         (None, several) => {
-            let error =
-                usage(format!("session {id} has {} open requests; say which", several.len()));
+            let error = usage(format!(
+                "session {id} has {} open requests; name one of them",
+                several.len()
+            ));
             Err(several.iter().fold(error, |error, request| error.next(request.answer_command())))
         }
     }
@@ -147,14 +148,14 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
 fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
     let refused = |message| ApiError::new(Code::Refused, message);
     if row.state != "needs_input" {
-        return refused(format!("session {id} waits for no answer"))
+        return refused(format!("session {id} has no open question"))
             .next(format!("provost status {id}"));
     }
     let message = match row.driver.as_str() {
         "command" => format!(
-            "session {id} needs input, but a plain command takes no answer: do what it asks, then decide"
+            "session {id} needs input, but a plain command cannot be answered: do what it asks, then resolve the session"
         ),
-        _ => format!("session {id} needs input, but has no open request; say it with send"),
+        _ => format!("session {id} needs input, but has no open request; send it a message"),
     };
     while_it_waits(row, id).into_iter().fold(refused(message), ApiError::next)
 }

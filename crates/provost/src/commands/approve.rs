@@ -27,12 +27,12 @@ use crate::{
     ui,
 };
 
-/// Allow what an agent asked to do, or what a run or team waits for
+/// Approve a pending request of an agent, run or team
 ///
-/// `provost status` shows what it is: the command, where it would run, why, and the change. Of a run it is its plan with
-/// the commands that an agent wrote into it (`provost graph` shows the plan), or the changes of trust-relevant and
-/// protected files that would land. Of a team it is the commands that its members wrote. Exactly what was shown is
-/// approved.
+/// `provost status` shows the request: the command, its directory, the reason and the change. A run asks for approval
+/// of its plan, including the commands an agent wrote into it (`provost graph` shows the plan), or of changes to
+/// trust-relevant and protected files that would land. A team asks for approval of commands its members wrote. Only the
+/// displayed content is approved.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost approve 1a2b3c4d\n  provost approve 1a2b3c4d.q2 --session"
@@ -40,15 +40,15 @@ use crate::{
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
     which: Which,
-    /// Allow the same for the rest of the session too
+    /// Also allow the same action for the rest of the session
     #[arg(long)]
     session: bool,
 }
 
-/// Refuse what an agent asked to do, or what a run waits for
+/// Deny a pending request of an agent or run
 ///
-/// An agent whose request is refused is told so and goes on. A run whose plan or landing is refused fails; its work stays
-/// on its branch.
+/// An agent is notified of the denial and continues. A run whose plan or landing is denied fails; its work stays on its
+/// branch.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost deny 1a2b3c4d\n  provost deny 1a2b3c4d.q2\n  provost deny my-run --because 'too many tasks'"
@@ -56,15 +56,15 @@ pub(crate) struct ApproveArgs {
 pub(crate) struct DenyArgs {
     #[command(flatten)]
     which: Which,
-    /// Why a plan or a landing is refused
+    /// Reason for denying a plan or a landing
     #[arg(long, value_name = "TEXT")]
     because: Option<String>,
 }
 
-/// The request that is meant
+/// The request to decide
 #[derive(Debug, Args)]
 struct Which {
-    /// The request, or the session or run if only one of its requests can be decided so
+    /// Request ID; a session or run also works if only one of its requests fits
     #[arg(value_parser = input::parse_name)]
     request: String,
     /// Decide only if the request still has this revision
@@ -78,7 +78,7 @@ pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
     let decision = if args.session { Decision::ApproveForSession } else { Decision::Approve };
     if let Some(run) = waiting_run(context, &args.which.request)? {
         if args.session {
-            let message = "--session is for what an agent asks, and the run itself waits";
+            let message = "--session applies to an agent's request, but here the run itself waits for approval";
             return Err(usage(message)
                 .next(format!("provost approve {}", ui::short(&run.id)))
                 .into());
@@ -88,7 +88,7 @@ pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
     match waiting_team(context, &args.which.request)? {
         Some(team) => {
             let commands = team.awaits_consent.clone();
-            context.ui.talk(&format!("agreed to run: {}", ui::clean(&commands.join("; "))));
+            context.ui.talk(&format!("approved commands: {}", ui::clean(&commands.join("; "))));
             let command = Command::ApproveCommands { commands };
             Meant::named(&team.id).change(context, &command, &args.which.key)
         }
@@ -96,23 +96,23 @@ pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
     }
 }
 
-/// Approves exactly what the run shows that it waits for.
+/// Approves exactly the content that the run displays.
 fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> Outcome {
     let approval = run.approval.clone().unwrap_or_default();
     if !approval.files.is_empty() {
         context.ui.talk(&format!("approved: {}", ui::clean(&approval.files.join(", "))));
     }
     let request = ApproveRunRequest { landing: approval.commit.clone() };
-    let approved = change_run(context, &run.id, ("approve", &request), key)?;
+    let approved = change_run(context, &run.id, "approve", &request, key)?;
     if let Err(why) = trust_approved_content(context, run, &approval) {
-        context.ui.warn(&format!("what lands is not trusted yet: {}", why.message));
+        context.ui.warn(&format!("the landed changes are not trusted yet: {}", why.message));
     }
     Ok(approved)
 }
 
-/// Makes what the operator approved count as trusted, exactly as it was shown. The trust store is in the user's
-/// configuration, so the command line writes it, and never the daemon. Where the operator has not agreed to what the
-/// target has, or not all of the change was shown, the project is trusted by `provost trust` alone.
+/// Trusts the content that the operator approved, exactly as displayed. The trust store is part of the user's
+/// configuration, so the command line writes it and never the daemon. If the operator has not trusted the target's
+/// current content, or part of the change was not shown, only `provost trust` can trust the project.
 fn trust_approved_content(
     context: &Context,
     run: &RunRow,
@@ -123,7 +123,7 @@ fn trust_approved_content(
         .map_err(|why| chain(Code::BadRequest, "cannot read the project", &why))?;
     let content = |commit: &str| -> Result<Option<Content>, ApiError> {
         let unread = |why: &dyn std::error::Error| {
-            chain(Code::BadRequest, "cannot read what was approved", why)
+            chain(Code::BadRequest, "cannot read the approved content", why)
         };
         let commit = Oid::new(commit).map_err(|why| unread(&why))?;
         let files = files_at(&git, &project, &commit, provost_trust::is_relevant);
@@ -147,17 +147,18 @@ pub(crate) fn deny(context: &Context, args: &DenyArgs) -> Outcome {
             let because = because.unwrap_or("refused by the operator").to_owned();
             let landing = run.approval.as_ref().and_then(|approval| approval.commit.clone());
             let request = RejectRunRequest { because, landing };
-            change_run(context, &run.id, ("reject", &request), &args.which.key)
+            change_run(context, &run.id, "reject", &request, &args.which.key)
         }
         (None, Some(_)) => {
-            let message = "--because is for a run, and none of that name waits to be approved";
+            let message =
+                "--because applies to a run, but no run with this name waits for approval";
             Err(usage(message).next(format!("provost status {}", args.which.request)).into())
         }
         (None, None) => decide(context, &args.which, Decision::Deny),
     }
 }
 
-/// Returns the team that is meant, if commands of its members wait for consent.
+/// Returns the named team if commands of its members are pending approval.
 fn waiting_team(context: &Context, named: &str) -> Result<Option<StandingTaskRow>, ApiError> {
     match Meant::named(named).find(context) {
         Ok(team) => Ok((!team.awaits_consent.is_empty()).then_some(team)),
@@ -166,7 +167,7 @@ fn waiting_team(context: &Context, named: &str) -> Result<Option<StandingTaskRow
     }
 }
 
-/// Returns the run that is meant, if it waits for the operator.
+/// Returns the named run if it waits for the operator.
 fn waiting_run(context: &Context, named: &str) -> Result<Option<RunRow>, ApiError> {
     match target::find_run(&context.daemon()?, named) {
         Ok(run) => Ok(Some(run).filter(|run| run.awaits_approval)),
@@ -205,15 +206,13 @@ fn choose(row: &SessionRow, no: Option<u32>, decision: Decision) -> Result<&Requ
     match open.as_slice() {
         [only] => Ok(only),
         [] => {
-            let message = format!("session {id} waits for no such decision");
+            let message = format!("session {id} has no pending approval");
             let error = ApiError::new(Code::Refused, message).next(format!("provost status {id}"));
             Err(row.requests.iter().fold(error, |e, request| e.next(request.answer_command())))
         }
         several => {
-            let message = format!(
-                "session {id} has {} requests that can be decided so; say which",
-                several.len()
-            );
+            let message =
+                format!("session {id} has {} pending requests; name one of them", several.len());
             Err(several.iter().fold(usage(message), |e, request| e.next(request.answer_command())))
         }
     }

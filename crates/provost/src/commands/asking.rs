@@ -1,4 +1,4 @@
-//! Answers taken from a person at the terminal, or from a file.
+//! Reads answers from the user at the terminal, or from a file.
 
 use std::{
     collections::BTreeMap,
@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use crate::{error::usage, ui};
 
-/// The largest file of answers that is read.
+/// The maximum size of an answers file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The form of a file of answers, which is also the one that Codex itself takes.
+/// The format of an answers file; Codex uses the same one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -28,18 +28,18 @@ struct Given {
     answers: Vec<String>,
 }
 
-/// Reads a file of answers; `-` is standard input.
+/// Reads an answers file; `-` is standard input.
 pub(super) fn from_file(path: &Path) -> Result<BTreeMap<String, Vec<String>>, ApiError> {
     let mut text = String::new();
-    let read = match path == Path::new("-") {
-        true => std::io::stdin().take(MAX_FILE + 1).read_to_string(&mut text),
-        false => std::fs::File::open(path)
-            .and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text)),
+    let read = if path == Path::new("-") {
+        std::io::stdin().take(MAX_FILE + 1).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text))
     };
     let length =
         read.map_err(|why| usage(format!("cannot read answers from {}: {why}", path.display())))?;
     if length as u64 > MAX_FILE {
-        return Err(usage(format!("{} has more than {MAX_FILE} bytes", path.display())));
+        return Err(usage(format!("{} is larger than {MAX_FILE} bytes", path.display())));
     }
     parse(&text)
 }
@@ -47,13 +47,13 @@ pub(super) fn from_file(path: &Path) -> Result<BTreeMap<String, Vec<String>>, Ap
 fn parse(text: &str) -> Result<BTreeMap<String, Vec<String>>, ApiError> {
     let file: File = serde_json::from_str(text).map_err(|why| {
         usage(format!(
-            "these are no answers: {why}; expected {{\"answers\":{{ID:{{\"answers\":[TEXT]}}}}}}"
+            "cannot parse the answers: {why}; expected {{\"answers\":{{ID:{{\"answers\":[TEXT]}}}}}}"
         ))
     })?;
     Ok(file.answers.into_iter().map(|(id, given)| (id, given.answers)).collect())
 }
 
-/// Asks for the one thing that a request is about.
+/// Prompts for the answer to a request with a single question.
 pub(super) fn one(request: &RequestRow) -> Result<String, ApiError> {
     match request.questions.first() {
         Some(question) => ask(question),
@@ -64,7 +64,7 @@ pub(super) fn one(request: &RequestRow) -> Result<String, ApiError> {
     }
 }
 
-/// Asks for each of several things.
+/// Prompts for an answer to each question of a request.
 pub(super) fn each(request: &RequestRow) -> Result<BTreeMap<String, Vec<String>>, ApiError> {
     let asked = request.questions.iter();
     asked.map(|question| Ok((question.id.clone(), vec![ask(question)?]))).collect()
@@ -77,12 +77,12 @@ fn ask(question: &QuestionRow) -> Result<String, ApiError> {
     for (at, option) in question.options.iter().enumerate() {
         let meaning = question.descriptions.get(at).filter(|text| !text.is_empty());
         let meaning = meaning.map_or(String::new(), |text| format!(": {text}"));
-        // A secret is typed whole: a number in its place could be the secret itself.
+        // Options of a secret have no numbers: a typed number could be the secret itself.
         let label = if question.secret { "-".to_owned() } else { format!("{})", at + 1) };
         show(&format!("  {label} {}", ui::clean(&format!("{option}{meaning}"))))?;
     }
     if !question.options.is_empty() && !question.only_options {
-        show("  or your own words")?;
+        show("  or type your own answer")?;
     }
     if question.secret {
         return read_line(true);
@@ -91,12 +91,14 @@ fn ask(question: &QuestionRow) -> Result<String, ApiError> {
         let line = read_line(false)?;
         match chosen(&line, &question.options) {
             Some(answer) => return Ok(answer.to_owned()),
-            None => show(&format!("there are {} options; again:", question.options.len()))?,
+            None => {
+                show(&format!("there are only {} options; try again:", question.options.len()))?
+            }
         }
     }
 }
 
-/// A number chooses an option; everything else is the answer itself. None for a number that no option has.
+/// Resolves a number to its option and returns other text unchanged. None for a number without an option.
 fn chosen<'a>(line: &'a str, options: &'a [String]) -> Option<&'a str> {
     match line.trim().parse::<usize>() {
         Ok(number) if !options.is_empty() => {
@@ -107,12 +109,13 @@ fn chosen<'a>(line: &'a str, options: &'a [String]) -> Option<&'a str> {
 }
 
 fn show(line: &str) -> Result<(), ApiError> {
-    writeln!(std::io::stderr(), "{line}").map_err(|why| usage(format!("cannot ask: {why}")))
+    writeln!(std::io::stderr(), "{line}")
+        .map_err(|why| usage(format!("cannot prompt on the terminal: {why}")))
 }
 
 fn read_line(secret: bool) -> Result<String, ApiError> {
     let prompt = if secret { "(not shown) > " } else { "> " };
-    let failed = |why: std::io::Error| usage(format!("cannot ask: {why}"));
+    let failed = |why: std::io::Error| usage(format!("cannot prompt on the terminal: {why}"));
     let mut stderr = std::io::stderr();
     write!(stderr, "{prompt}").and_then(|()| stderr.flush()).map_err(failed)?;
     let quiet = secret.then(Quiet::begin).transpose().map_err(failed)?;
@@ -123,12 +126,12 @@ fn read_line(secret: bool) -> Result<String, ApiError> {
         show("")?;
     }
     match read? {
-        0 => Err(usage("no answer was given; nothing was sent")),
+        0 => Err(usage("no answer given; nothing was sent")),
         _ => Ok(line.trim_end_matches(['\n', '\r']).to_owned()),
     }
 }
 
-/// A terminal that does not show what is typed, until this is dropped.
+/// Turns off terminal echo until dropped.
 struct Quiet {
     before: rustix::termios::Termios,
 }
@@ -145,7 +148,7 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // A terminal that is gone shows nothing anyway.
+        // If the terminal is gone there is nothing to restore.
         tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before).ok();
     }
 }
@@ -174,7 +177,7 @@ mod tests {
             assert_eq!(chosen(text, &options), Some(text));
         }
         for slip in ["0", "3"] {
-            assert_eq!(chosen(slip, &options), None, "it is asked again");
+            assert_eq!(chosen(slip, &options), None, "prompts again");
         }
         assert_eq!(chosen("2", &[]), Some("2"));
     }

@@ -45,31 +45,31 @@ use crate::{
     viewport::{IN_WINDOW, OwnWindow, Viewport},
 };
 
-/// The option by which Codex shows what another of its processes does.
+/// The option that connects Codex's screen to another Codex process.
 const REMOTE: &str = "--remote";
 
-/// Open the agent's own screen on its live conversation
+/// Open an agent's own screen on its live conversation
 ///
-/// Whatever runs in a terminal (`spawn --tty`) has one, and so has a session of Codex from version 0.140 on. Press Ctrl-\ to
-/// detach; the agent keeps running. Provost goes on supervising: what is asked can be answered here and there, and the first
-/// answer counts. While somebody is attached the agent is not asked for its result and not closed. A turn that you interrupt
-/// here is not finished: the session waits for you to say what comes next.
+/// Works for every agent in a terminal (`spawn --tty`), and for a session of Codex from version 0.140 on. Press Ctrl-\
+/// to detach; the agent keeps running. Provost keeps supervising: requests can be answered here or elsewhere, and the
+/// first answer counts. While you are attached, Provost neither asks the agent for its result nor closes it. If you
+/// interrupt a turn here, the session waits for your next instruction.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
 )]
 pub(crate) struct AttachArgs {
-    /// The session: its id, the beginning or end of it, or its name
+    /// Session ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name, required_unless_present = "tmux")]
     id: Option<String>,
-    /// Show it in a window of Provost's own tmux, which is made if it is missing; without a session the windows that
-    /// are there. tmux's own key (Ctrl-B D) leaves
+    /// Open it in a window of Provost's own tmux server, which is started if needed; without a session, show the
+    /// existing windows. Press Ctrl-B D to detach
     #[arg(long)]
     tmux: bool,
-    /// Print the command for a shell instead of running it
+    /// Print the shell command instead of running it
     #[arg(long)]
     print: bool,
-    /// It runs in a window of Provost's own tmux, which somebody may look at or nobody
+    /// Runs inside a window of Provost's own tmux server, which may or may not be displayed
     #[arg(long = IN_WINDOW, hide = true)]
     in_window: bool,
 }
@@ -77,15 +77,15 @@ pub(crate) struct AttachArgs {
 pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
-    // On the screen an agent could answer and approve for itself.
+    // On the screen an agent could answer and approve its own requests.
     must_be_operator(&client)?;
     let row = args.id.as_deref().map(|id| target::find(&client, id)).transpose()?;
     let place = shell::Home::new(&home.path);
     if args.tmux {
         return in_tmux(context, &home, row.as_ref(), args.print);
     }
-    // The parser has it that there is one.
-    let Some(row) = row else { return Err(usage("say which session").into()) };
+    // clap guarantees a session here.
+    let Some(row) = row else { return Err(usage("name a session").into()) };
     if has_terminal(&row) {
         let row = started(&client, row)?;
         let window = args.in_window.then(|| OwnWindow::around(&home, &context.environment));
@@ -106,23 +106,24 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     must_be_terminal(&row)?;
     context.ui.talk(HOW_TO_LEAVE);
     match screen.run(&place, attached.launch)? {
-        // Codex says by its status only that its screen was left.
+        // Codex's exit status only says that its screen was closed.
         Shown::Detached | Shown::Exited(_) => detached(context, &client, &row.id),
         Shown::Over => Err(ended(&attached.launch.session.short()).into()),
     }
 }
 
-/// What is said to whoever attaches.
+/// Printed when a user attaches.
 const HOW_TO_LEAVE: &str = "attached: press Ctrl-\\ to detach; the agent keeps running";
 
-/// Says what becomes of an agent whose screen was left.
+/// Reports the state of the session after the user detached.
 fn detached(context: &Context, client: &Client, id: &str) -> Outcome {
     let row = target::find(client, id)?;
     let (said, next) = match (row.terminal, ui::is_interrupted(&row)) {
-        (true, _) => ("detached; the session is over", next_commands(&row)),
-        (false, true) => {
-            ("detached; its turn was interrupted, and it waits for you", next_commands(&row))
-        }
+        (true, _) => ("detached; the session has ended", next_commands(&row)),
+        (false, true) => (
+            "detached; its turn was interrupted, and it waits for your next instruction",
+            next_commands(&row),
+        ),
         (false, false) => {
             let short = ui::short(id);
             let next = [format!("provost status {short}"), format!("provost attach {short}")];
@@ -138,7 +139,7 @@ fn has_terminal(row: &SessionRow) -> bool {
     Driver::ALL.iter().any(|driver| driver.has_terminal() && driver.word() == row.driver)
 }
 
-/// Shows the terminal that a session's agent has of its own.
+/// Shows the agent's own terminal.
 fn sit_down(
     context: &Context,
     place: &shell::Home,
@@ -168,17 +169,17 @@ fn sit_down(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command that shows a terminal, whichever home and directories its shell knows.
+/// Returns the command that shows a terminal, independent of the shell's home and directory.
 fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
     let home = context.home()?.path.display().to_string();
     let program = std::env::current_exe().map_err(|why| {
-        ApiError::new(Code::Internal, format!("cannot tell where this program is: {why}"))
+        ApiError::new(Code::Internal, format!("cannot find the path of this program: {why}"))
     })?;
     let (home, program) = (shell_word(&home), shell_word(&program.display().to_string()));
     Ok(format!("env PROVOST_HOME={home} {program} attach {id}"))
 }
 
-/// Waits for an agent that is being started.
+/// Waits until a starting agent runs.
 fn started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
     let starts = |row: &SessionRow| {
         let phase = row.launches.last().map(|launch| launch.phase.as_str());
@@ -193,12 +194,12 @@ fn started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
         if !starts(&row) {
             return Ok(row);
         }
-        let ended = || ApiError::new(Code::Unreachable, "the stream of events has ended");
+        let ended = || ApiError::new(Code::Unreachable, "the event stream has ended");
         events.recv().map_err(|_| ended())??;
     }
 }
 
-/// Shows a session, or all that have a window, in Provost's own tmux.
+/// Shows a session, or all sessions with a window, in Provost's own tmux server.
 fn in_tmux(context: &Context, home: &Home, row: Option<&SessionRow>, print: bool) -> Outcome {
     let viewport = Viewport::prepare(context)?;
     let window = match row {
@@ -222,7 +223,7 @@ fn in_tmux(context: &Context, home: &Home, row: Option<&SessionRow>, print: bool
     Err(viewport.attach(window.as_ref(), row.map(|row| ui::short(&row.id)).as_deref()).into())
 }
 
-/// Makes sure that there is something to show. What is being started is waited for there.
+/// Checks that there is a screen to show. The window itself waits for an agent that is still starting.
 fn may_be_shown(row: &SessionRow) -> Result<(), ApiError> {
     let id = ui::short(&row.id);
     refuse_adopted(row, &id)?;
@@ -236,45 +237,46 @@ fn may_be_shown(row: &SessionRow) -> Result<(), ApiError> {
 fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
     if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
         let message =
-            format!("session {id} was started by somebody else: it is seen where it runs");
-        let there = row.screen.clone().filter(|_| !row.terminal);
+            format!("session {id} runs outside Provost; its screen is where it was started");
+        let there = if row.terminal { None } else { row.screen.clone() };
         let next = there.unwrap_or_else(|| format!("provost status {id}"));
         return Err(ApiError::new(Code::Refused, message).next(next));
     }
     Ok(())
 }
 
-/// What there is to attach to.
+/// The launch and conversation to attach to.
 #[derive(Debug, PartialEq, Eq)]
 struct Attached {
     launch: LaunchId,
     thread: Uuid,
 }
 
-/// Finds the live conversation of a session, or says why there is none to attach to.
+/// Returns the live conversation of a session, or why it cannot be attached to.
 fn attachable(row: &SessionRow) -> Result<Attached, ApiError> {
     let id = ui::short(&row.id);
     let refused = |why: &str| ApiError::new(Code::Refused, format!("session {id} {why}"));
     let logs = format!("provost logs {id} -f");
     if row.driver == Driver::CodexExec.word() {
-        return Err(refused("runs one instruction to its end and has no screen").next(logs));
+        return Err(refused("runs a single instruction and has no screen").next(logs));
     }
     if row.driver != Driver::Codex.word() {
-        let why = format!("is no Codex session, and {} has no screen of its own", row.agent);
+        let why = format!("is not a Codex session, and {} has no screen of its own", row.agent);
         return Err(refused(&why).next(logs));
     }
     if !codex::listens(row.version.as_deref()) {
         return Err(refused(&too_old(row)).next(logs));
     }
     let launch = running(row, &id)?;
-    // Codex writes a conversation down with its first turn, and opens none before.
-    let thread = row.thread.as_deref().filter(|_| row.turns > 0);
+    // Codex saves a conversation with its first turn and cannot open it before.
+    let thread = if row.turns > 0 { row.thread.as_deref() } else { None };
     let thread = thread.ok_or_else(|| {
-        refused("has begun no turn yet; try again in a moment").next(format!("provost status {id}"))
+        refused("has not started a turn yet; try again in a moment")
+            .next(format!("provost status {id}"))
     })?;
     match Uuid::try_parse(thread) {
         Ok(thread) => Ok(Attached { launch, thread }),
-        Err(_) => Err(refused("has a conversation whose name is none that Codex gives").next(logs)),
+        Err(_) => Err(refused("has an invalid Codex thread id").next(logs)),
     }
 }
 
@@ -283,30 +285,30 @@ fn too_old(row: &SessionRow) -> String {
         Some(version) => format!("runs Codex {version}"),
         None => "runs a Codex of unknown version".to_owned(),
     };
-    format!("{found}, which nobody can attach to; that needs {LISTENS} or newer")
+    format!("{found}, which does not support attaching; that needs {LISTENS} or newer")
 }
 
-/// Gives the launch that runs.
+/// Returns the running launch.
 fn running(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
     let refused = |why: &str| ApiError::new(Code::Refused, format!("session {id} {why}"));
     let status = format!("provost status {id}");
     let newest = row.launches.last();
     match newest.map(|launch| (launch.phase.as_str(), launch)) {
         Some(("running", launch)) => launch.id.parse().map_err(|why| {
-            ApiError::new(Code::Internal, format!("cannot read the launch's id: {why}"))
+            ApiError::new(Code::Internal, format!("cannot parse the launch id: {why}"))
         }),
         None | Some(("owed", _)) if !row.terminal => {
             Err(refused("is being started; try again in a moment").next(status))
         }
         Some(("unobserved", _)) => {
-            Err(refused("has an agent that nobody sees at the moment").next(status))
+            Err(refused("has an agent that cannot be observed at the moment").next(status))
         }
         None | Some(_) => Err(ended(id)),
     }
 }
 
 fn ended(id: &str) -> ApiError {
-    let message = format!("session {id} has ended; it has to go on before anyone can attach");
+    let message = format!("session {id} has ended; resume it before you attach");
     ApiError::new(Code::Refused, message)
         .next(format!("provost resume {id}"))
         .next(format!("provost send {id} TEXT"))
@@ -316,25 +318,24 @@ fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
     if stdin().is_terminal() && stdout().is_terminal() {
         return Ok(());
     }
-    let message =
-        "the screen needs a terminal, and this is none; print the command and run it in one";
+    let message = "attaching needs a terminal; print the command and run it in one";
     Err(usage(message).next(format!("provost attach {} --print", ui::short(&row.id))))
 }
 
-/// Codex listens a moment after it was started, and no more a moment before it is gone.
+/// Checks that Codex listens. It starts listening shortly after launch and stops shortly before it exits.
 fn listening(place: &shell::Home, row: &SessionRow, launch: LaunchId) -> Result<(), ApiError> {
     let (id, socket) = (ui::short(&row.id), codex::door(place, launch));
     match (socket.exists(), row.terminal) {
         (true, _) => Ok(()),
         (false, true) => Err(ended(&id)),
         (false, false) => {
-            let message = format!("session {id} does not listen on {}", socket.display());
+            let message = format!("session {id} is not listening on {}", socket.display());
             Err(ApiError::new(Code::Refused, message).next(format!("provost status {id}")))
         }
     }
 }
 
-/// The agent's own program, as it is run to show the conversation.
+/// The agent's own program and arguments that show the conversation.
 #[derive(Debug, PartialEq, Eq)]
 struct NativeScreen {
     argv: Vec<String>,
@@ -342,7 +343,7 @@ struct NativeScreen {
 }
 
 impl NativeScreen {
-    /// The home is the session's own, so that settings and login are those that the agent has.
+    /// Uses the session's own home, so that settings and login match the agent's.
     fn of(place: &shell::Home, row: &SessionRow, attached: &Attached) -> Self {
         let socket = codex::door(place, attached.launch);
         let mut argv = row.argv.clone();
@@ -355,7 +356,7 @@ impl NativeScreen {
         json!({"argv": self.argv, "env": self.env, "unset": SCRUBBED_VARIABLES})
     }
 
-    /// Gives one line that means the same to every POSIX shell.
+    /// Returns one line that every POSIX shell parses the same way.
     fn for_shell(&self) -> String {
         let unset =
             SCRUBBED_VARIABLES.iter().flat_map(|name| ["-u".to_owned(), (*name).to_owned()]);
@@ -365,7 +366,7 @@ impl NativeScreen {
         all.collect::<Vec<_>>().join(" ")
     }
 
-    /// Has Codex not offer a newer model first thing: a mere Enter would change the session's, unrecorded.
+    /// Stops Codex from offering a newer model at startup: pressing Enter would change the session's model unrecorded.
     fn keep_the_model(&mut self) {
         let environment = self.env.iter().map(|(name, value)| (name.into(), value.into()));
         let program_end = self.argv.iter().position(|word| word == REMOTE).unwrap_or(1);
@@ -380,7 +381,7 @@ impl NativeScreen {
         self.argv.splice(program_end..program_end, words);
     }
 
-    /// Runs the program until it is left, or until there is nothing more to show.
+    /// Runs the program until the user detaches, the program ends or the launch is gone.
     fn run(&self, place: &shell::Home, launch: LaunchId) -> Result<Shown, ApiError> {
         let cannot = |why: &dyn std::error::Error| {
             let what = format!("cannot run {}", self.argv.first().map_or("", String::as_str));
@@ -399,13 +400,13 @@ impl NativeScreen {
     }
 }
 
-/// The first argument that has this program make its standard input the controlling terminal and become another program.
+/// The first argument that makes this program take standard input as controlling terminal and exec another program.
 pub(crate) const LEAD: &str = "lead-terminal";
 
-/// Becomes a program that leads a session of its own on the terminal at standard input. Returns only if that fails.
+/// Starts a new session on the terminal at standard input and execs a program. Returns only on failure.
 pub(crate) fn lead(argv: &[OsString]) -> Outcome {
     let Some((program, arguments)) = argv.split_first() else {
-        return Err(usage("no program was given").into());
+        return Err(usage("no program given").into());
     };
     let led = setsid().and_then(|_| ioctl_tiocsctty(stdin())).map_err(std::io::Error::from);
     let why = match led {
@@ -503,9 +504,9 @@ mod tests {
     #[test]
     fn what_is_no_codex_has_no_screen() {
         let exec = SessionRow { driver: "codex_exec".to_owned(), ..codex_row() };
-        assert!(refusal(&exec).contains("one instruction"), "{}", refusal(&exec));
+        assert!(refusal(&exec).contains("single instruction"), "{}", refusal(&exec));
         let plain = ui::test_session("x", "working");
-        insta::assert_snapshot!(refusal(&plain), @"session deadbeef is no Codex session, and command has no screen of its own; next: provost logs deadbeef -f");
+        insta::assert_snapshot!(refusal(&plain), @"session deadbeef is not a Codex session, and command has no screen of its own; next: provost logs deadbeef -f");
     }
 
     #[test]
@@ -519,20 +520,20 @@ mod tests {
     #[test]
     fn an_old_version_is_named() {
         let old = SessionRow { version: Some("0.107.0".to_owned()), ..codex_row() };
-        insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which nobody can attach to; that needs 0.140.0 or newer; next: provost logs deadbeef -f");
+        insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which does not support attaching; that needs 0.140.0 or newer; next: provost logs deadbeef -f");
         let unknown = SessionRow { version: None, ..codex_row() };
         assert!(refusal(&unknown).contains("unknown version"), "{}", refusal(&unknown));
     }
 
     #[test]
     fn what_does_not_run_is_to_be_resumed_or_awaited() {
-        insta::assert_snapshot!(refusal(&with_phase("ended")), @"session deadbeef has ended; it has to go on before anyone can attach; next: provost resume deadbeef | provost send deadbeef TEXT");
+        insta::assert_snapshot!(refusal(&with_phase("ended")), @"session deadbeef has ended; resume it before you attach; next: provost resume deadbeef | provost send deadbeef TEXT");
         let cancelled = SessionRow { terminal: true, launches: Vec::new(), ..codex_row() };
         assert!(refusal(&cancelled).contains("has ended"), "{}", refusal(&cancelled));
         assert!(refusal(&with_phase("owed")).contains("being started"));
-        assert!(refusal(&with_phase("unobserved")).contains("nobody sees"));
+        assert!(refusal(&with_phase("unobserved")).contains("cannot be observed"));
         let unbegun = SessionRow { turns: 0, ..codex_row() };
-        assert!(refusal(&unbegun).contains("no turn yet"), "{}", refusal(&unbegun));
+        assert!(refusal(&unbegun).contains("not started a turn yet"), "{}", refusal(&unbegun));
     }
 
     #[test]
@@ -541,7 +542,7 @@ mod tests {
         let (place, row) = (shell::Home::new(dir.path()), codex_row());
         let launch = attachable(&row).unwrap().launch;
         let told = |row: &SessionRow| listening(&place, row, launch).unwrap_err().message;
-        assert!(told(&row).contains("does not listen on"), "{}", told(&row));
+        assert!(told(&row).contains("is not listening on"), "{}", told(&row));
         let over = SessionRow { terminal: true, ..row };
         assert!(told(&over).contains("has ended"), "{}", told(&over));
         let socket = codex::door(&place, launch);
@@ -553,6 +554,6 @@ mod tests {
     #[test]
     fn a_thread_that_is_no_id_becomes_no_argument() {
         let row = SessionRow { thread: Some("--last".to_owned()), ..codex_row() };
-        assert!(refusal(&row).contains("none that Codex gives"), "{}", refusal(&row));
+        assert!(refusal(&row).contains("invalid Codex thread id"), "{}", refusal(&row));
     }
 }

@@ -14,18 +14,19 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Audit a task: who did what by which way, what was refused and why, and what each criterion rests on
+/// Show who did what in a team, and the evidence for it
 ///
-/// Also says where the signals of its sessions do not say the same: a claim against a check, say.
+/// Lists actions with their channel, refusals with their reasons, and the evidence for each criterion. Also reports
+/// contradicting signals of its sessions, such as a claim against a failed check.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost audit limits\n  provost audit limits --content\n  provost audit limits --json | jq '.deeds[] | select(.refused)'"
 )]
 pub(crate) struct AuditArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_name = "TASK", value_parser = input::parse_name)]
     task: String,
-    /// Show what was written, too
+    /// Also show the text that was written
     #[arg(long)]
     content: bool,
 }

@@ -1,4 +1,4 @@
-//! Waiting for what a task does later: a check that Provost runs, and the audit of a finish.
+//! Waits for a later result of a team: a check that Provost runs, or the audit of a finish.
 
 use std::process::ExitCode;
 
@@ -23,33 +23,34 @@ use crate::{
     ui::{Tone, clean, clean_block},
 };
 
-/// Whether to wait for what comes of it
+/// Whether to wait for the result
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// Wait until it is known what came of it
+    /// Wait for the result
     #[arg(long)]
     wait: bool,
 }
 
-/// Asks for a finish. Waited for, it ends well if the task is done then.
+/// Requests a finish. With `--wait`, it succeeds if the team is done afterwards.
 pub(crate) fn finish(
     context: &Context,
     meant: Meant<'_>,
     command: &Command,
-    (key, args): (&KeyArgs, &WaitArgs),
+    key: &KeyArgs,
+    args: &WaitArgs,
 ) -> Outcome {
     if !args.wait {
         return meant.change(context, command, key);
     }
     let asked = Asked::ask(context, meant, command, key)?;
-    // Without an audit it is known at once.
+    // Without an audit the result is known immediately.
     if let Some(no) = number(&asked.reply, "audit") {
         match asked.wait(context, meant, Awaited::Audit(no)) {
             Ok(WaitResult::Refused { blockers }) => {
                 let error = ApiError::new(Code::Refused, task::not_finished(&blockers));
                 return Err(error.next(meant.show_command(&asked.id)).into());
             }
-            // That it is over otherwise is in its row.
+            // The row shows any other end.
             Ok(WaitResult::Finished | WaitResult::Checked { .. }) => {}
             Err(error) if error.code == Code::Failed => {}
             Err(error) => return Err(error.into()),
@@ -61,12 +62,13 @@ pub(crate) fn finish(
     Ok(ExitCode::from(u8::from(!done)))
 }
 
-/// Has a check run. Waited for, it ends well if it passed.
+/// Requests a check. With `--wait`, it succeeds if the check passed.
 pub(crate) fn check(
     context: &Context,
     meant: Meant<'_>,
     what: Checked,
-    (key, args): (&KeyArgs, &WaitArgs),
+    key: &KeyArgs,
+    args: &WaitArgs,
 ) -> Outcome {
     let command = Command::Check { what };
     if !args.wait {
@@ -74,7 +76,7 @@ pub(crate) fn check(
     }
     let asked = Asked::ask(context, meant, &command, key)?;
     let no = number(&asked.reply, "check").ok_or_else(|| {
-        ApiError::new(Code::Internal, "the answer does not name the check")
+        ApiError::new(Code::Internal, "the reply does not contain the check's number")
             .next(meant.show_command(&asked.id))
     })?;
     match asked.wait(context, meant, Awaited::Check(no))? {
@@ -82,12 +84,12 @@ pub(crate) fn check(
             checked(context, &receipt, &meant.show_command(&asked.id))
         }
         WaitResult::Finished | WaitResult::Refused { .. } => {
-            Err(ApiError::new(Code::Internal, "a finish answers no check").into())
+            Err(ApiError::new(Code::Internal, "the reply to a check is about a finish").into())
         }
     }
 }
 
-/// Something that was asked of a task.
+/// A request to a team and its reply.
 struct Asked {
     id: String,
     reply: Value,
@@ -101,8 +103,8 @@ impl Asked {
         key: &KeyArgs,
     ) -> Result<Self, ApiError> {
         if context.environment.get(MARK).is_some() {
-            // To wait may be to start a daemon, and an agent starts none.
-            let message = "an agent is told by itself what came of it: leave --wait out";
+            // Waiting may start a daemon, which an agent must not do.
+            let message = "an agent is notified of the result: leave out --wait";
             return Err(usage(message.to_owned()));
         }
         let id = meant.find(context)?.id;
@@ -110,7 +112,7 @@ impl Asked {
         Ok(Asked { id, reply })
     }
 
-    /// Waits until it happened, whoever asked for it first; what can no longer happen is an error.
+    /// Waits for the result, no matter which request caused it; a result that can no longer happen is an error.
     fn wait(
         &self,
         context: &Context,
@@ -133,7 +135,7 @@ impl Asked {
     }
 }
 
-/// What the daemon answers to who waits.
+/// The daemon's reply to a wait.
 #[derive(Debug, Deserialize)]
 struct WaitReply {
     #[serde(default)]
@@ -162,7 +164,7 @@ fn checked(context: &Context, receipt: &Receipt, next: &str) -> Outcome {
     if context.ui.json {
         let mut told = json!({"ok": passed, "receipt": receipt});
         if !passed {
-            let message = format!("`{}` did not pass: {}", receipt.command, receipt.end.words());
+            let message = format!("check `{}` failed: {}", receipt.command, receipt.end.words());
             told["error"] = json!(ApiError::new(Code::Failed, clean(&message)).next(&next[0]));
         }
         context.ui.result(told, &next)?;

@@ -9,16 +9,16 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context};
 
-/// End a session's work, or a run: its outcome is `cancelled`
+/// End a session or run with the outcome `cancelled`
 ///
-/// A run's agent is interrupted and its processes are ended; every byte of its work stays where it is.
+/// The agents of a run are interrupted and their processes ended; all of their work stays in place.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost cancel 1a2b3c4d --because 'no longer needed'")]
 pub(crate) struct CancelArgs {
-    /// The session or run: its id, the beginning or end of it, or its name
+    /// Session or run ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
-    /// Why, for the record
+    /// Reason, for the record
     #[arg(long, value_name = "TEXT", default_value = "cancelled by the operator")]
     because: String,
     #[command(flatten)]
@@ -27,5 +27,5 @@ pub(crate) struct CancelArgs {
 
 pub(crate) fn run(context: &Context, args: &CancelArgs) -> Outcome {
     let request = CancelRequest { because: args.because.clone() };
-    change_any(context, &args.id, ("cancel", &request), ("cancel", &request), &args.key)
+    change_any(context, &args.id, "cancel", &request, "cancel", &request, &args.key)
 }

@@ -1,4 +1,4 @@
-//! What all commands have in common that change one session.
+//! Helpers shared by all commands that change a session or run: sending the request, showing the result, hints.
 
 use std::process::ExitCode;
 
@@ -17,15 +17,15 @@ use crate::{
     ui,
 };
 
-/// Makes the change happen once
+/// The idempotency key of a change
 #[derive(Debug, Args)]
 pub(crate) struct KeyArgs {
-    /// Name this change, so that repeating the command with the same key does nothing more
+    /// Idempotency key: repeating the command has no further effect
     #[arg(long, value_name = "KEY", value_parser = key)]
     key: Option<String>,
 }
 
-/// The longest key that is taken.
+/// The maximum length of a key.
 const MAX_KEY: usize = 200;
 
 impl KeyArgs {
@@ -33,16 +33,16 @@ impl KeyArgs {
         context.key(self.key.as_deref())
     }
 
-    /// Says whether the change was named, so that it may be one that was made before.
+    /// Whether a key was given, so that the change may be a repetition.
     pub(crate) fn is_given(&self) -> bool {
         self.key.is_some()
     }
 }
 
-/// Lets what was imported from another home run here
+/// Permission for an imported session or run to run here
 #[derive(Debug, Args)]
 pub(crate) struct TakeOverArgs {
-    /// Let a session or run that was imported from another home run its programs here
+    /// Let a session or run imported from another home run its programs here
     #[arg(long)]
     take_over: bool,
 }
@@ -52,7 +52,7 @@ impl TakeOverArgs {
         self.take_over
     }
 
-    /// Takes over what is named, a run with all of its sessions.
+    /// Takes over the named session, or run with all its sessions.
     pub(crate) fn apply(&self, context: &Context, id: &str) -> Result<(), Error> {
         if !self.take_over {
             return Ok(());
@@ -74,7 +74,7 @@ impl TakeOverArgs {
 
 const TAKE_OVER: &str = "take-over";
 
-/// Asks for a change of a session and shows what is true then.
+/// Requests a change of a session and shows its new state.
 pub(crate) fn change(
     context: &Context,
     id: &str,
@@ -87,12 +87,14 @@ pub(crate) fn change(
     show(context, reply.map_err(|error| target::only_session(&client, id, action, error))?)
 }
 
-/// Asks for a change of a session or a run, whichever is meant, and shows what is true then.
+/// Requests a change of a session or a run, depending on the ID, and shows its new state.
 pub(crate) fn change_any(
     context: &Context,
     id: &str,
-    (action, body): (&str, &impl Serialize),
-    (run_action, run_body): (&str, &impl Serialize),
+    action: &str,
+    body: &impl Serialize,
+    run_action: &str,
+    run_body: &impl Serialize,
     key: &KeyArgs,
 ) -> Outcome {
     let (client, key) = (context.daemon()?, key.get(context));
@@ -107,18 +109,19 @@ pub(crate) fn change_any(
     }
 }
 
-/// Asks for a change of a run, and shows what is true then.
+/// Requests a change of a run, and shows its new state.
 pub(crate) fn change_run(
     context: &Context,
     id: &str,
-    (action, body): (&str, &impl Serialize),
+    action: &str,
+    body: &impl Serialize,
     key: &KeyArgs,
 ) -> Outcome {
     let (client, key) = (context.daemon()?, key.get(context));
     show_run(context, client.post(&target::run_action(id, action), body, &key)?)
 }
 
-/// Shows the answer to a change of a run: its state in one line.
+/// Shows the reply to a change of a run: its state in one line.
 fn show_run(context: &Context, reply: Value) -> Outcome {
     let run = reply.get("run").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = run.as_ref().map(run::next_commands).unwrap_or_default();
@@ -131,7 +134,7 @@ fn show_run(context: &Context, reply: Value) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the answer to a change: the session's state in one line.
+/// Shows the reply to a change: the session's state in one line.
 pub(crate) fn show(context: &Context, reply: Value) -> Outcome {
     let session = reply.get("session").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = session.as_ref().map(next_commands).unwrap_or_default();
@@ -151,18 +154,18 @@ pub(crate) fn line(context: &Context, row: &SessionRow) -> Result<(), Error> {
     context.ui.line(&format!("{} {} {words}", ui::short(&row.id), ui::clean(&row.name)))
 }
 
-/// Gives the commands that make sense for a session as it is.
+/// Returns the commands that make sense in a session's current state.
 pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     let id = ui::short(&row.id);
-    // What was asked stays open until the end is sealed, but nobody waits for the answer then.
-    let asked = row.requests.first().filter(|_| !row.terminal);
+    // Requests stay open until the outcome is sealed, but after the end no agent waits for an answer.
+    let asked = if row.terminal { None } else { row.requests.first() };
     let mut next: Vec<String> = asked.map(RequestRow::answer_command).into_iter().collect();
     if row.flags.iter().any(|flag| flag == "output_limit") {
         next.push(format!("provost limit {id} --output SIZE"));
     }
     let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
     match (row.terminal, row.state.as_str()) {
-        // What it prints stands where it runs.
+        // Its output appears where it runs.
         (false, _) if adopted => next.push(format!("provost status {id}")),
         (true, _) => next.extend(after_the_end(row, &id)),
         (false, "needs_input") => next.extend(while_it_waits(row, &id)),
@@ -170,7 +173,7 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
         (false, _) => next.push(format!("provost logs {id} -f")),
     }
     let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.word());
-    // What somebody else started is not ended from here, only watched no more.
+    // An adopted agent is only watched and cannot be stopped from here.
     match (row.terminal, lives(row) && !adopted) {
         (true, true) if !stopping => next.push(format!("provost stop {id}")),
         (true, _) => {}
@@ -181,9 +184,9 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     next
 }
 
-/// Gives the commands that settle a session which needs input and has no open request to answer.
+/// Returns the commands for a session that needs input and has no open request.
 ///
-/// A plain command hears nothing once it has said so: a person does what it asks and decides.
+/// A plain command cannot be sent anything: the operator does what it asks and then resolves the session.
 pub(super) fn while_it_waits(row: &SessionRow, id: &str) -> Vec<String> {
     match (row.requests.is_empty(), row.driver.as_str()) {
         (false, _) => vec![format!("provost logs {id}")],
@@ -192,7 +195,7 @@ pub(super) fn while_it_waits(row: &SessionRow, id: &str) -> Vec<String> {
     }
 }
 
-/// Returns the commands that say what comes after an interrupted turn.
+/// Returns the commands that continue after an interrupted turn.
 fn while_interrupted(row: &SessionRow, id: &str) -> Vec<String> {
     let attach = row.driver.starts_with("codex").then(|| format!("provost attach {id}"));
     let go_on = [format!("provost resume {id}"), format!("provost send {id} TEXT")];
@@ -216,10 +219,10 @@ fn after_the_end(row: &SessionRow, id: &str) -> Vec<String> {
     }
 }
 
-/// Gives the commands with which a conversation that ended too early is gone on with.
+/// Returns the commands that resume a conversation which ended too early.
 fn go_on(row: &SessionRow, id: &str) -> Vec<String> {
     if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
-        // Whoever started it starts it again, and then it can be watched again.
+        // It must be restarted where it was started; then it can be adopted again.
         return vec!["provost discover".to_owned()];
     }
     let conversation = row.driver.starts_with("codex") && row.thread.is_some();
@@ -232,7 +235,7 @@ fn go_on(row: &SessionRow, id: &str) -> Vec<String> {
     raise.into_iter().chain(conversation.then(|| format!("provost resume {id}"))).collect()
 }
 
-/// Nothing was started in a worktree that could not be prepared, so only the setup has anything to show.
+/// Whether the setup failed. Then nothing was started, and only the setup has output to show.
 pub(super) fn setup_failed(row: &SessionRow) -> bool {
     row.setup.as_ref().is_some_and(|setup| setup.result == "failed")
 }
@@ -249,12 +252,13 @@ fn cancel(id: &str) -> String {
     format!("provost cancel {id}")
 }
 
-/// A key travels in a header, so it is plain.
+/// Parses a key. It is sent in a header, so it must be visible ASCII.
 fn key(text: &str) -> Result<String, String> {
     let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-    match plain && (1..=MAX_KEY).contains(&text.len()) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("a key has 1 to {MAX_KEY} visible ASCII characters and no blanks")),
+    if plain && (1..=MAX_KEY).contains(&text.len()) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("a key has 1 to {MAX_KEY} visible ASCII characters and no spaces"))
     }
 }
 
@@ -285,7 +289,7 @@ mod tests {
         assert_eq!(next_commands(&ended), expected);
         let next = next_commands(&waiting("command"));
         assert_eq!(next[..3], expected);
-        assert_eq!(next[3], "provost stop deadbeef", "one that lives can be stopped besides");
+        assert_eq!(next[3], "provost stop deadbeef", "a live session can also be stopped");
         assert_eq!(next_commands(&waiting("jsonl"))[0], "provost send deadbeef TEXT");
     }
 

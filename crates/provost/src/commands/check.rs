@@ -13,20 +13,21 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context};
 
-/// Have Provost run the check of a criterion, or of a piece of a loop's evidence
+/// Run the check of a criterion or of a loop's evidence
 ///
-/// It runs on a commit of what the worker left. Its receipt, bound to that tree, satisfies what it was run for;
-/// `provost task show` tells when it is there, and with --wait this command ends then: with 0 if it passed, 1 if not. Two
-/// pictures are compared by Provost itself, point by point, and the receipt has the digests of both files.
+/// The check runs on a commit of the worker's current tree. Its receipt is bound to that tree and satisfies the
+/// criterion or evidence. `provost task show` shows the receipt; with --wait this command waits for it and exits with 0
+/// if the check passed, 1 if not. Provost compares two pictures itself, pixel by pixel; the receipt has the digests of
+/// both files.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost check --criterion 1 --task limits\n  provost check --evidence tests --task limits --wait\n  provost check --evidence screens --pictures design/start.png shots/start.png --task page\n  provost check --evidence screens --pictures design/start.png shots/start.png --tolerance 0.01 --task page"
 )]
 pub(crate) struct CheckArgs {
-    /// The criterion's number
+    /// Number of the criterion
     #[arg(long, value_name = "NO", required_unless_present = "evidence")]
     criterion: Option<u32>,
-    /// The name of the evidence that the loop asks for
+    /// Name of the evidence that the loop requires
     #[arg(long, value_name = "NAME", conflicts_with = "criterion")]
     evidence: Option<String>,
     #[command(flatten)]
@@ -39,24 +40,24 @@ pub(crate) struct CheckArgs {
     wait: WaitArgs,
 }
 
-/// Which pictures are compared
+/// The pictures to compare
 #[derive(Debug, Args)]
 struct PictureArgs {
-    /// Compare these two PNG files below the worker's directory, where the loop does not say which
+    /// Compare these two PNG files in the worker's directory, if the loop does not name any
     #[arg(long, num_args = 2, value_names = ["EXPECTED", "ACTUAL"], requires = "evidence")]
     pictures: Option<Vec<String>>,
-    /// How far each colour of a point may be off before it counts as different, as a share of its range; not for workers
+    /// Per-channel pixel tolerance, 0 to 0.5 [default: 0] (not available to workers)
     #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = tolerance)]
     tolerance: Option<u32>,
 }
 
-/// Reads how far a colour may be off.
+/// Parses a per-channel tolerance.
 pub(super) fn tolerance(text: &str) -> Result<u32, String> {
-    let expected = || format!("{text:?} is no tolerance: expected 0 to 0.5, as in 0.01");
+    let expected = || format!("invalid tolerance {text:?}: expected 0 to 0.5, such as 0.01");
     read_share(text, MAX_TOLERANCE).ok_or_else(expected)
 }
 
-/// Gives the files that are named, if they are.
+/// Returns the named files, if any.
 pub(super) fn files(named: Option<&[String]>, tolerance: Option<u32>) -> Option<Files> {
     let [expected, actual] = named? else { return None };
     let tolerance = tolerance.unwrap_or_default();
@@ -72,5 +73,5 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> Outcome {
             Checked::of_evidence(name.clone().unwrap_or_default(), files)
         }
     };
-    awaited::check(context, args.task.meant(), what, (&args.key, &args.wait))
+    awaited::check(context, args.task.meant(), what, &args.key, &args.wait)
 }

@@ -11,16 +11,16 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context, error::usage};
 
-/// Have an agent make its conversation shorter: that of a session, or a member of a task
+/// Compact an agent's context
 ///
-/// It is asked for that as soon as no turn is open. What it then keeps is up to the agent. A manager has members of its
-/// task compacted, with --member.
+/// The agent is asked as soon as no turn is open, and decides what to keep. A manager uses --member to compact a member
+/// of its team.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost compact 1a2b3c4d\n  provost compact fixer --json\n  provost compact --member hand --task limits --as boss"
 )]
 pub(crate) struct CompactArgs {
-    /// The session: its id, the beginning or end of it, or its name. Left out with --member
+    /// Session ID (a unique part is enough) or name; omit it with --member
     #[arg(
         value_name = "SESSION",
         value_parser = input::parse_name,
@@ -42,6 +42,8 @@ pub(crate) fn run(context: &Context, args: &CompactArgs) -> Outcome {
             args.member.task.meant().change(context, &command, &args.key)
         }
         (None, Some(id)) => change(context, id, "compact", &json!({}), &args.key),
-        (None, None) => Err(usage("say who is meant").next("provost compact SESSION").into()),
+        (None, None) => {
+            Err(usage("name a session or a member").next("provost compact SESSION").into())
+        }
     }
 }

@@ -7,13 +7,13 @@ use clap_complete::Shell;
 
 use crate::{cli, cli::Outcome, context::Context};
 
-/// Print a script that completes commands in your shell
+/// Print a completion script for your shell
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost completions bash > ~/.local/share/bash-completion/completions/provost\n  provost completions fish > ~/.config/fish/completions/provost.fish"
 )]
 pub(crate) struct CompletionsArgs {
-    /// The shell to complete in
+    /// Shell to generate the script for
     shell: Shell,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Show every key with its value, its source and the values that it hides
+    /// Show every key with its value, source and overridden values
     #[command(
         after_help = "Examples:\n  provost config show\n  provost config show --cwd ~/src/app --json"
     )]
@@ -44,7 +44,7 @@ enum What {
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// The directory that it is shown for
+    /// Directory to resolve the configuration for [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn run(context: &Context, args: &ConfigArgs) -> Outcome {
 fn show(context: &Context, args: &ShowArgs) -> Outcome {
     let cwd = args.cwd.clone().map_or_else(|| context.environment.here(), Ok)?;
     let cwd = std::fs::canonicalize(&cwd)
-        .map_err(|why| usage(format!("cannot go to {}: {why}", cwd.display())))?;
+        .map_err(|why| usage(format!("cannot resolve {}: {why}", cwd.display())))?;
     let resolved = settings::load(&context.environment, &cwd, Vec::new())?;
     let warnings = resolved.warnings.iter().map(ToString::to_string);
     let warnings: Vec<String> = warnings
@@ -89,16 +89,16 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
     context.ui.lines(&ui::config_table(context.ui.paint, Screen::output(), resolved.explain()))?;
     if let Some(MultiAgent { on, source }) = found {
         let on = if on { "on" } else { "off" };
-        context.ui.line(&format!("\n{MULTI_AGENT} is {on}, as {source} says."))?;
+        context.ui.line(&format!("\n{MULTI_AGENT} is {on} (from {source})."))?;
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what is well-formed and refused all the same where it is used.
+/// Returns settings that parse but would be rejected when used.
 fn faults(resolved: &Resolved) -> Vec<String> {
     let reactions = reactions::faults(resolved).into_iter();
-    let reactions = reactions.map(|why| format!("{why}; sessions are refused with that"));
+    let reactions = reactions.map(|why| format!("{why}; sessions cannot start with this setting"));
     let fallbacks = resolved.workflows.iter().flat_map(|(name, workflow)| {
         let agents = workflow.fallback.iter();
         let unknown = agents.filter_map(|one| agents::outline(one.as_str(), resolved).err());
@@ -107,8 +107,8 @@ fn faults(resolved: &Resolved) -> Vec<String> {
     reactions.chain(fallbacks).collect()
 }
 
-/// Returns what the key comes to where it is unset: Codex is asked, unless the repository names the program or the
-/// home. None if there is no Codex.
+/// Returns the effective value of the key where it is unset: asks Codex, unless the repository names the program or the
+/// home. None without a Codex.
 fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<MultiAgent> {
     let setup = Setup::to_look(&context.environment, resolved, cwd).ok()?;
     if setup.is_named_by_project() {
@@ -118,14 +118,14 @@ fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<Mul
     setup.multi_agent(&[program]).ok()?
 }
 
-/// Warns of a file that looks like a project's and is none. Outside of a repository a directory may be
-/// anybody's, as `/tmp` is, and the file names commands to run.
+/// Warns about a `provost.toml` that is ignored because it is outside a repository. Such a directory may belong to
+/// anyone, like `/tmp`, and the file names commands to run.
 pub(crate) fn unread(cwd: &Path, project: Option<&Path>) -> Option<String> {
     let file = cwd.join("provost.toml");
     let there = file.symlink_metadata().is_ok();
     (there && project.is_none()).then(|| {
         format!(
-            "{} is not read, for it lies in no git repository; `git init` makes it one",
+            "{} is not read: it is outside a git repository; run `git init` to make it one",
             file.display()
         )
     })

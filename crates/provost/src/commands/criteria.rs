@@ -18,7 +18,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// What must hold before a task is done, and the receipts that say that it does
+/// Manage what must hold before a team is done
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost criteria add 'The tests pass' --check 'cargo test' --task limits\n  provost criteria accept 1 --task limits\n  provost criteria ls --task limits"
@@ -40,7 +40,7 @@ enum What {
     Reopen(ReopenArgs),
 }
 
-/// List a task's criteria
+/// List a team's criteria
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost criteria ls --task limits\n  provost criteria ls --json"
@@ -48,39 +48,39 @@ enum What {
 struct LsArgs {
     #[command(flatten)]
     task: OfTask,
-    /// Only those that keep the task from being finished
+    /// Only those that block finishing the team
     #[arg(long)]
     open: bool,
 }
 
 /// Propose a criterion
 ///
-/// A person's or the manager's own is accepted with --accept; what a worker proposes waits for one of them. It has 12
-/// letters or digits at least.
+/// The operator and the manager can accept their own criterion with --accept; a worker's proposal waits for one of
+/// them. The text needs at least 12 letters or digits.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost criteria add 'The tests pass' --check 'cargo test' --accept\n  provost criteria add 'The start page looks like its draft' --pictures design/start.png shots/start.png --differing 0.001\n  provost criteria add 'The wording was read by a person' --rationale 'customers see it'"
 )]
 struct AddArgs {
-    /// What must hold; `-` takes it from standard input
+    /// Text of the criterion; `-` reads standard input
     text: String,
-    /// Only a pass of this command, run by Provost on the committed work, satisfies it; without one somebody's word
-    /// does, and is shown as such
+    /// Require this command to pass, run by Provost on the committed work. Without it an assertion satisfies the
+    /// criterion and is marked as one
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// Only a comparison of these two PNG files by Provost, below the worker's directory, satisfies it
+    /// Require these two PNG files in the worker's directory to match, compared by Provost
     #[arg(long, num_args = 2, value_names = ["EXPECTED", "ACTUAL"], conflicts_with = "check")]
     pictures: Option<Vec<String>>,
-    /// How far each colour of a point may be off before it counts as different, as a share of its range; not for workers
+    /// Per-channel pixel tolerance, 0 to 0.5 [default: 0] (not available to workers)
     #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = check::tolerance)]
     tolerance: Option<u32>,
-    /// Which share of the points may differ; none otherwise
+    /// Share of pixels that may differ, 0 to 1 [default: 0]
     #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = differing)]
     differing: Option<u32>,
     /// Why it must hold
     #[arg(long)]
     rationale: Option<String>,
-    /// Accept it at once, which is for a person or the manager; whoever may not, proposes nothing
+    /// Accept immediately (operator or manager only; otherwise the command fails)
     #[arg(long)]
     accept: bool,
     #[command(flatten)]
@@ -89,24 +89,24 @@ struct AddArgs {
     key: KeyArgs,
 }
 
-/// Propose the criteria that somebody listed in a message
+/// Propose the criteria listed in a message
 ///
-/// Every item of a list (-, *, +, •, 1., 1) or (1)) and every line that begins with `criterion:` is one, with the indented
-/// lines behind it; what is quoted or stands between fences is none. What says nothing, is longer than 500 letters, has
-/// hidden characters or is known already is left out and shown with the reason. At most 20 are proposed at once, and
-/// accepted one by one.
+/// Every list item (-, *, +, •, 1., 1) or (1)) and every line that begins with `criterion:` becomes a criterion, with
+/// the indented lines that follow. Quotes and fenced blocks are skipped. Items that are empty, longer than 500 letters,
+/// already known or contain hidden characters are skipped and shown with the reason. At most 20 are proposed at once;
+/// each is accepted separately.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost criteria draft --from 7 --dry-run --task limits\n  provost criteria draft --from 7 --task limits\n  provost criteria draft --from - --of hand --task limits < answer.md"
 )]
 struct DraftArgs {
-    /// The number of the message; `-` takes a text from standard input
+    /// Number of the message; `-` reads a text from standard input
     #[arg(long, value_name = "MESSAGE")]
     from: String,
-    /// Whose words the text is; those of whoever runs this otherwise
+    /// Author of the text [default: the caller]
     #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
     of: Option<String>,
-    /// Show what would be proposed, and propose nothing
+    /// Show what would be proposed, without proposing it
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -115,11 +115,11 @@ struct DraftArgs {
     key: KeyArgs,
 }
 
-/// Accept a proposed or deferred criterion: it must hold
+/// Accept a proposed or deferred criterion
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost criteria accept 2 --task limits")]
 struct NumberArgs {
-    /// The criterion's number
+    /// Number of the criterion
     no: u32,
     #[command(flatten)]
     task: OfTask,
@@ -127,9 +127,9 @@ struct NumberArgs {
     key: KeyArgs,
 }
 
-/// Say that a criterion holds, where somebody's word is enough
+/// Assert that a criterion without a check holds
 ///
-/// One that needs a check is satisfied by `provost check`.
+/// A criterion with a check is satisfied by `provost check`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost criteria satisfy 2 --evidence 'read aloud with the support team, two words changed' --task limits"
@@ -137,12 +137,12 @@ struct NumberArgs {
 struct SatisfyArgs {
     #[command(flatten)]
     criterion: NumberArgs,
-    /// What was done, and what came of it, in 12 letters or digits at least
+    /// What was done and the result, with at least 12 letters or digits
     #[arg(long)]
     evidence: String,
 }
 
-/// Put a criterion off: it does not keep the task from being finished
+/// Defer a criterion, so that it does not block finishing
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost criteria defer 2 --because 'comes with the next release'"
@@ -150,12 +150,12 @@ struct SatisfyArgs {
 struct DeferArgs {
     #[command(flatten)]
     criterion: NumberArgs,
-    /// Why
+    /// Reason
     #[arg(long)]
     because: String,
 }
 
-/// Reject a criterion: it need not hold
+/// Reject a criterion
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost criteria reject 2 --because 'not asked for'")]
 struct RejectArgs {
@@ -163,7 +163,7 @@ struct RejectArgs {
     rest: DeferArgs,
 }
 
-/// Demand again what was satisfied, deferred or rejected
+/// Require a satisfied, deferred or rejected criterion again
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost criteria reopen 2 --because 'the tests were changed'")]
 struct ReopenArgs {
@@ -178,7 +178,7 @@ pub(crate) fn run(context: &Context, args: &CriteriaArgs) -> Outcome {
         What::Draft(args) => draft(context, args),
         What::Accept(args) => judge(context, args, Judgement::Accept),
         What::Satisfy(SatisfyArgs { criterion, evidence }) => {
-            // Who says it is filled in where it is taken: nobody signs for another.
+            // The daemon fills in the author: no member signs for another.
             let evidence = Evidence::Asserted { text: input::text(evidence)?, by: String::new() };
             judge(context, criterion, Judgement::Satisfy { evidence })
         }
@@ -194,9 +194,9 @@ pub(crate) fn run(context: &Context, args: &CriteriaArgs) -> Outcome {
     }
 }
 
-/// Reads a share of the points.
+/// Parses a share of pixels.
 fn differing(text: &str) -> Result<u32, String> {
-    let expected = || format!("{text:?} is no share of the points: expected 0 to 1, as in 0.001");
+    let expected = || format!("invalid share {text:?}: expected 0 to 1, such as 0.001");
     read_share(text, WHOLE).ok_or_else(expected)
 }
 
@@ -214,9 +214,10 @@ fn add(context: &Context, args: &AddArgs) -> Outcome {
         (None, None) => Needs::Asserted,
     };
     let (text, rationale) = (input::text(&args.text)?, args.rationale.clone());
-    let command = match args.accept {
-        true => Command::Demand { text, rationale, needs },
-        false => Command::Propose { text, rationale, needs },
+    let command = if args.accept {
+        Command::Demand { text, rationale, needs }
+    } else {
+        Command::Propose { text, rationale, needs }
     };
     args.task.meant().change(context, &command, &args.key)
 }
@@ -225,17 +226,17 @@ fn draft(context: &Context, args: &DraftArgs) -> Outcome {
     let from = match (args.from.as_str(), &args.of) {
         ("-", of) => DraftFrom::Text { text: input::text("-")?, of: of.clone() },
         (_, Some(_)) => {
-            return Err(usage("a message says itself whose words it is: --of is for `--from -`")
+            return Err(usage("a message has an author: --of is only for `--from -`")
                 .next("provost criteria draft --help")
                 .into());
         }
         (no, None) => DraftFrom::Message(no.parse().map_err(|_| {
-            usage(format!("{no:?} is no number of a message")).next("provost inbox ls --all")
+            usage(format!("{no:?} is not a message number")).next("provost inbox ls --all")
         })?),
     };
     let command = Command::Draft { from, dry_run: args.dry_run };
     let reply = args.task.meant().tell(context, &command, &args.key.get(context))?;
-    // What is suggested works anywhere: it names the task, also if that was the only one.
+    // The hints name the team even if it is the only one, so that they work anywhere.
     let of = args.task.meant().words(reply["task"]["id"].as_str().unwrap_or_default());
     let next = [format!("provost criteria ls{of}"), format!("provost criteria accept NO{of}")];
     if context.ui.json {
@@ -260,11 +261,10 @@ fn ls(context: &Context, args: &LsArgs) -> Outcome {
         context.ui.result(json!({"task": task.id, "criteria": rows}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
-    match rows.is_empty() {
-        true => context.ui.talk("no criteria"),
-        false => {
-            context.ui.lines(&ui::criterion_lines(context.ui.paint, Screen::output(), &rows))?
-        }
+    if rows.is_empty() {
+        context.ui.talk("no criteria");
+    } else {
+        context.ui.lines(&ui::criterion_lines(context.ui.paint, Screen::output(), &rows))?;
     }
     Ok(ExitCode::SUCCESS)
 }

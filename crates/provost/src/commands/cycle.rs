@@ -14,10 +14,10 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Show a task at one moment, with all that a decision about the next step needs
+/// Show everything needed to decide a team's next step
 ///
-/// Members and how they stand, open criteria, the loop, what was used of what may be, messages, blockers, what is new, and
-/// what is suggested. Looking takes no message and marks nothing as read: --since says what is new to you.
+/// Members and their status, open criteria, the loop, budgets, messages, blockers, new events and suggestions. This
+/// takes no message and marks nothing as read; --since selects what is new to you.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost cycle limits\n  provost cycle limits --as boss --json\n  provost cycle limits --as boss --since 412 --json"
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) struct CycleArgs {
     #[command(flatten)]
     task: NamedTask,
-    /// Tell what happened after this event of the ledger: the `seq` of your last look. Without it the newest events
+    /// Show events after this one, the `seq` of your last call [default: the newest events]
     #[arg(long, value_name = "SEQ")]
     since: Option<u64>,
 }

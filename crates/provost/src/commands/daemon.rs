@@ -21,24 +21,24 @@ use crate::{
     ui,
 };
 
-/// How often it is looked whether a daemon that was asked, or sent a signal, is gone: for 5 s.
+/// How often to check whether a daemon has exited after a stop request or signal: for 5 s.
 const STOP_TRIES: u32 = 500;
 
-/// How often it is looked whether a daemon is gone that waits for a landing.
+/// How often to check whether a daemon that waits for a landing has exited.
 const LANDING_TRIES: u32 =
     STOP_TRIES + (daemon::LANDING_PATIENCE.as_millis() / STOP_PAUSE.as_millis()) as u32;
 
 /// How long a daemon may take to answer before it is ended by a signal.
 const STOP_ANSWER: Duration = Duration::from_secs(3);
 
-/// How often a daemon that has the ledger and does not answer is asked before it is ended by a signal. The one that
-/// was asked first may have left meanwhile, and the next be starting.
+/// How often an unresponsive daemon that holds the ledger is asked before it is ended by a signal. The first one may
+/// have exited meanwhile while the next is starting.
 const ASKING_TRIES: u32 = 2;
 
-/// How long it is waited between two looks.
+/// The pause between two checks.
 const STOP_PAUSE: Duration = Duration::from_millis(10);
 
-/// Run, stop or look at the daemon
+/// Run, stop or inspect the daemon
 ///
 /// Commands that need the daemon start it by themselves.
 #[derive(Debug, Args)]
@@ -52,15 +52,15 @@ pub(crate) struct DaemonArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Be the daemon, in the foreground, as under systemd
+    /// Run the daemon in the foreground (for systemd)
     #[command(
         after_help = "Examples:\n  provost daemon run\n  systemd-run --user provost daemon run"
     )]
     Run(RunArgs),
-    /// Have the daemon leave; agents go on and are found again by the next one
+    /// Stop the daemon; agents keep running
     #[command(after_help = "Examples:\n  provost daemon stop")]
     Stop(StopArgs),
-    /// Say whether the daemon runs, and which one
+    /// Show whether the daemon runs, and its version
     #[command(
         after_help = "Examples:\n  provost daemon status\n  provost daemon status --json | jq .pid"
     )]
@@ -69,7 +69,7 @@ enum What {
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// Was started by a command, which waits for it
+    /// Started by a command that waits for it
     #[arg(long, hide = true)]
     detached: bool,
 }
@@ -88,7 +88,7 @@ pub(crate) fn run(context: &Context, args: &DaemonArgs) -> Outcome {
     }
 }
 
-/// Whoever started a detached daemon reads from its output why it did not start.
+/// Runs the daemon. The command that started a detached daemon reads start failures from its output.
 fn be(context: &Context, args: &RunArgs) -> Outcome {
     let served = context.home().and_then(|home| {
         home.prepare()?;
@@ -103,8 +103,8 @@ fn be(context: &Context, args: &RunArgs) -> Outcome {
     }
 }
 
-/// A daemon that does not run is as stopped as was asked for. One that is on its way in or out is waited for;
-/// one that cannot be asked is told by a signal.
+/// Stops the daemon; not running counts as success. Waits for a daemon that is starting or stopping, and signals one
+/// that does not answer.
 fn stop(context: &Context, args: &StopArgs) -> Outcome {
     let home = context.trusted_home()?;
     let mut unheard_of = None;
@@ -115,7 +115,7 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
                     Keeper::Daemon(daemon) => unheard_of = Some(daemon),
                     Keeper::Nobody | Keeper::Other => {
                         let reply = json!({"ok": true, "running": false});
-                        return stopped(context, reply, "no daemon runs");
+                        return stopped(context, reply, "the daemon is not running");
                     }
                 }
                 if error.code == Code::TimedOut {
@@ -134,7 +134,7 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
     dismiss(context, &home, &daemon)
 }
 
-/// Says that the daemon is gone, and what is not.
+/// Describes a stopped daemon and what is still running.
 fn describe(left: &Left) -> String {
     let agents = match left.running_agents {
         0 => String::new(),
@@ -149,14 +149,14 @@ fn describe(left: &Left) -> String {
     format!("daemon stopped{agents}{landing}")
 }
 
-/// A daemon that left, and what it left running.
+/// A daemon that stopped, and what it left running.
 struct Left {
     reply: Value,
     running_agents: usize,
     landing_continues: bool,
 }
 
-/// Asks the daemon to leave and waits for that.
+/// Asks the daemon to stop and waits until it has.
 fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Left, ApiError> {
     let client = daemon::connect_within(home, STOP_ANSWER)?;
     let info: DaemonInfo = client.get("/v1/daemon")?;
@@ -176,22 +176,22 @@ fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Left,
     Ok(left(reply, STOP_PAUSE * looks >= daemon::LANDING_PATIENCE))
 }
 
-/// Ends a daemon that does not answer: by TERM, then by KILL. What runs inside a launch may not, as it may not ask it
-/// either.
+/// Ends an unresponsive daemon with TERM, then KILL. A process inside a launch may not do this, as it may not ask the
+/// daemon to stop either.
 fn dismiss(context: &Context, home: &Home, daemon: &Identity) -> Outcome {
     if context.environment.get(MARK).is_some() {
         return Err(unheard(home, daemon).into());
     }
     let send = |signal| {
         Keeper::signal(daemon, signal).map_err(|why| {
-            let message = format!("the daemon (pid {}) cannot be sent a signal: {why}", daemon.pid);
+            let message = format!("cannot signal the daemon (pid {}): {why}", daemon.pid);
             ApiError::new(Code::Unreachable, message).next("provost doctor")
         })
     };
     let was_there = send(Signal::TERM)?;
-    let mut how = "the daemon left; it did not answer";
+    let mut how = "daemon stopped with TERM, because it did not answer";
     if wait_for_the_end(daemon.pid, Some(daemon), STOP_TRIES).is_err() {
-        how = "the daemon did not answer and did not end on TERM; it was killed";
+        how = "daemon killed, because it did not answer and ignored TERM";
         send(Signal::KILL)?;
         wait_for_the_end(daemon.pid, Some(daemon), STOP_TRIES)?;
     }
@@ -199,27 +199,28 @@ fn dismiss(context: &Context, home: &Home, daemon: &Identity) -> Outcome {
 }
 
 fn stopped(context: &Context, reply: Value, text: &str) -> Outcome {
-    match context.ui.json {
-        true => context.ui.result(reply, &["provost daemon status".to_owned()])?,
-        false => context.ui.talk(text),
+    if context.ui.json {
+        context.ui.result(reply, &["provost daemon status".to_owned()])?;
+    } else {
+        context.ui.talk(text);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until the process is gone, so that what comes next meets no daemon half gone. Returns after how many looks.
+/// Waits until the process has exited, so that the next command never meets a dying daemon. Returns the tries used.
 fn wait_for_the_end(pid: u32, process: Option<&Identity>, tries: u32) -> Result<u32, ApiError> {
     for look in 0..tries {
-        // A process that cannot be looked at is not waited for.
+        // A process that cannot be inspected is not waited for.
         if !process.is_some_and(|process| process.is_alive().unwrap_or(false)) {
             return Ok(look);
         }
         clock::pause(STOP_PAUSE);
     }
-    let message = format!("the daemon (pid {pid}) was asked to leave and is still there");
+    let message = format!("the daemon (pid {pid}) was asked to stop but is still running");
     Err(ApiError::new(Code::TimedOut, message).next("provost daemon status"))
 }
 
-/// Whoever asks whether a daemon runs is not told to ask that: what needs one starts it.
+/// Replaces the hint: `daemon status` must not suggest itself, and any command that needs a daemon starts one.
 fn not_there(error: ApiError) -> ApiError {
     match error.code {
         Code::Unreachable => ApiError { next: Vec::new(), ..error }.next("provost ls"),

@@ -13,16 +13,16 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context, daemon::connect_only, ui};
 
-/// List agent sessions on this machine that Provost did not start
+/// List agents on this machine that Provost did not start
 ///
-/// Nothing is changed and nobody is touched: processes, files of conversations and panes of tmux are looked at. Which
-/// agent a process is, its environment (AI_AGENT) says, then its program and arguments, never words on a screen.
+/// Reads processes, conversation files and tmux panes, and changes nothing. The kind of agent comes from the process's
+/// environment (AI_AGENT), then from its program and arguments, never from screen text.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost discover --all\n  provost discover --json"
 )]
 pub(crate) struct DiscoverArgs {
-    /// Also conversations that no process goes on with now: the newest 50
+    /// Include the newest 50 conversations without a running process
     #[arg(long)]
     all: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if agents.is_empty() {
-        context.ui.talk("no agents of others are seen here");
+        context.ui.talk("no external agents found");
         context.ui.next(&["provost discover --all".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
@@ -53,7 +53,7 @@ pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sessions of agents that were adopted and go on, as far as a daemon that runs tells. None is started for that.
+/// The live sessions of adopted agents, as reported by a running daemon. Never starts a daemon.
 struct Sessions(Vec<SessionRow>);
 
 impl Sessions {
@@ -65,7 +65,7 @@ impl Sessions {
         Sessions(asked().unwrap_or_default())
     }
 
-    /// Gives the session that has an agent, by its process or its conversation.
+    /// Returns the session of an agent, matched by process or conversation.
     fn of(&self, found: &Found) -> Option<&str> {
         let pid = found.process.as_ref().and_then(|process| i32::try_from(process.pid).ok());
         let by_pid =
@@ -80,7 +80,7 @@ impl Sessions {
     }
 }
 
-/// Gives the command that adopts an agent.
+/// Returns the command that adopts an agent.
 fn adopting(found: &Found) -> Option<String> {
     match (&found.process, &found.thread) {
         (Some(process), _) => Some(format!("provost adopt --pid {}", process.pid)),

@@ -16,24 +16,24 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Show what happened: the events of the ledger, of one session or task, of a run with its sessions, or of all
+/// Show the events of a session, run or team, or of all
 ///
-/// With --json and --follow each event is a JSON object on a line of its own.
+/// A run includes its sessions. With --json and --follow each event is a JSON object on its own line.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
 )]
 pub(crate) struct EventsArgs {
-    /// The session, run or task: its id, the beginning or end of it, or its name; all of them without it
+    /// Session, run or team: ID (a unique part is enough) or name [default: all]
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
-    /// Wait for further events: of a session from its beginning, of all from now on, or from behind --since
+    /// Wait for more events; starts at the beginning of a session, otherwise now, or after --since
     #[arg(short, long)]
     follow: bool,
-    /// Only events behind this sequence number
+    /// Only events after this sequence number
     #[arg(long, value_name = "N")]
     since: Option<u64>,
-    /// At most so many
+    /// Maximum number of events
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "follow")]
     limit: u32,
 }
@@ -81,7 +81,7 @@ fn go_on(context: &Context, args: &EventsArgs) -> Outcome {
     }
 }
 
-/// Finds whose events are meant. An id may be ambiguous later; the full one is not.
+/// Resolves the ID to its full form, because a short one may become ambiguous later.
 fn of(client: &Client, args: &EventsArgs) -> Result<Of, ApiError> {
     let Some(id) = &args.id else { return Ok(Of::All) };
     match target::find_any(client, id) {
@@ -95,7 +95,7 @@ fn of(client: &Client, args: &EventsArgs) -> Result<Of, ApiError> {
     }
 }
 
-/// Says behind which event to begin: a session is told from its beginning, the ledger from its end.
+/// Returns the event to start after: a session starts at its beginning, the whole ledger at its end.
 fn since(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiError> {
     match (args.since, &args.id) {
         (Some(since), _) => Ok(since),
@@ -105,8 +105,5 @@ fn since(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiEr
 }
 
 fn show(context: &Context, shown: &mut ui::EventLines, event: &EventRow) -> Result<(), Error> {
-    match context.ui.json {
-        true => context.ui.value(event),
-        false => context.ui.lines(&shown.show(event)),
-    }
+    if context.ui.json { context.ui.value(event) } else { context.ui.lines(&shown.show(event)) }
 }

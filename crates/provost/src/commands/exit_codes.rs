@@ -7,35 +7,35 @@ use serde_json::json;
 
 use crate::{cli::Outcome, context::Context};
 
-/// What the exit codes mean
+/// Show what the exit codes mean
 ///
-/// 0  the asked-for thing holds
-/// 1  it does not hold: failed, disputed, checks failed
+/// 0  success
+/// 1  failed: the work failed, is disputed or did not pass its checks
 /// 2  bad usage
 /// 3  not found
 /// 4  refused in this state
 /// 5  timed out
 /// 6  the daemon, an agent or the storage could not be reached
 /// 7  waiting for input: the question is printed, and the work continues once it is answered
-/// 130  Ctrl-C ended a wait; the session goes on
+/// 130  Ctrl-C ended a wait; the session keeps running
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Examples:\n  provost spawn --wait -- make test && echo it holds"
+    after_help = "Examples:\n  provost spawn --wait -- make test && echo passed"
 )]
 pub(crate) struct ExitCodesArgs {}
 
-/// The codes with their meanings, as the help above has them.
+/// The codes with their meanings; the same text as in the help above.
 const CODES: [(u8, &str); 9] = [
-    (0, "the asked-for thing holds"),
-    (1, "it does not hold: failed, disputed, checks failed"),
+    (0, "success"),
+    (1, "failed: the work failed, is disputed or did not pass its checks"),
     (2, "bad usage"),
     (3, "not found"),
     (4, "refused in this state"),
     (5, "timed out"),
     (6, "the daemon, an agent or the storage could not be reached"),
     (7, "waiting for input: the question is printed, and the work continues once it is answered"),
-    (130, "Ctrl-C ended a wait; the session goes on"),
+    (130, "Ctrl-C ended a wait; the session keeps running"),
 ];
 
 pub(crate) fn run(context: &Context, _args: &ExitCodesArgs) -> Outcome {

@@ -23,36 +23,35 @@ use crate::{
     ui,
 };
 
-/// Write a task as a bundle: its events and those of its sessions, with a manifest of digests
+/// Export a team as a bundle of events and digests
 ///
-/// `provost import` reads it. The bundle holds everything that was written, also proposals that are not shown to members
-/// yet, and nothing that is kept outside the ledger: no output of agents or checks. It is for people: an agent may not
-/// export. The whole ledger is exported by `provost ledger export`.
+/// The bundle has the events of the team and of its sessions, and a manifest of digests; `provost import` reads it. It
+/// contains everything that was written, including proposals that members cannot see yet, but nothing outside the
+/// ledger: no output of agents or checks. Agents may not export. `provost ledger export` exports the whole ledger.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost export limits --to limits-bundle\n  provost export limits --to now --snapshot"
 )]
 pub(crate) struct ExportArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_name = "TASK", value_parser = input::parse_name)]
     task: String,
-    /// A directory that does not exist yet
+    /// Directory to create
     #[arg(long, value_name = "DIRECTORY")]
     to: PathBuf,
-    /// Take it as it is now, though it or a session of it is still open. Where it is imported, it is closed
+    /// Export the current state even if the team or one of its sessions is open; the import closes it
     #[arg(long)]
     snapshot: bool,
 }
 
-/// Refuses agents: a bundle holds what members wrote that is not for them, such as a proposal that the other must not know
-/// yet. A daemon that answers says who asks. Where none does it is seen from here as a daemon would; a person who cannot
-/// prove not to have been below a holder that was killed must be able to export then more than ever.
+/// Refuses agents: a bundle has text that is hidden from members, such as a blind proposal of another member. A running
+/// daemon identifies the caller. Without one the origin is determined here in the same way; then the operator must be
+/// able to export even if they cannot prove that they never ran below a holder that was killed.
 pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
     let home = context.trusted_home()?;
     if let Ok(daemon) = daemon::connect_only(&home) {
-        return must_be_operator(&daemon).map_err(|why| match why.code == Code::Forbidden {
-            true => not_for_agents(&why.message),
-            false => why,
+        return must_be_operator(&daemon).map_err(|why| {
+            if why.code == Code::Forbidden { not_for_agents(&why.message) } else { why }
         });
     }
     let boundary = shell::Home::new(&home.path).boundary(Pinning::Best);
@@ -71,9 +70,8 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
 }
 
 fn not_for_agents(why: &str) -> ApiError {
-    let message = format!(
-        "an agent may not export: what is exported holds what others wrote, also what is not shown to members; {why}"
-    );
+    let message =
+        format!("an agent may not export: a bundle has text that is hidden from members; {why}");
     ApiError::new(Code::Forbidden, message).next("provost replay TASK")
 }
 
@@ -99,7 +97,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> Outcome {
     ledger::done(context, value, &text, &[IMPORT])
 }
 
-/// What reads a bundle: only an empty home takes it in.
+/// The command that reads a bundle; it needs an empty home.
 pub(super) const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost import DIRECTORY";
 
 fn still_open(open: &[StreamId], task: &str) -> ApiError {
@@ -107,7 +105,8 @@ fn still_open(open: &[StreamId], task: &str) -> ApiError {
         .iter()
         .map(|stream| format!("{} {}", stream.kind(), ui::short(stream.key())))
         .collect();
-    let message = format!("still open: {}; --snapshot takes it as it is now", named.join(", "));
+    let message =
+        format!("still open: {}; export the current state with --snapshot", named.join(", "));
     let ends = open.iter().take(3).map(|stream| match stream.kind() {
         TASK => format!("provost finish {} --because TEXT", ui::short(stream.key())),
         _ => format!("provost stop {}", ui::short(stream.key())),
@@ -130,5 +129,5 @@ pub(super) fn bundle_error(why: &BundleError) -> ApiError {
         | BundleError::Altered { .. }
         | BundleError::Line { .. } => Code::BadRequest,
     };
-    chain(code, "there is no bundle", why)
+    chain(code, "cannot read or write the bundle", why)
 }

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context};
 
-/// Finish a task, if nothing is open
+/// Finish a team's work, if nothing blocks it
 ///
-/// Criteria, acknowledgements, the epilogue and the loop are looked at, and every check is run once more on the tree
-/// that is to be finished. A task is not finished while a worker works, instructions are open, nothing changed or nothing
-/// proves the work: --allow lets these pass, by name, and that is recorded. Other blockers have to be resolved. The checks take
-/// their time: with --wait this ends when they are done. To finish what is finished says so, and does nothing. The
-/// sessions that were opened for the task are stopped once their turns are over.
+/// Provost examines criteria, acknowledgements, the epilogue and the loop, and reruns every check on the final tree. A
+/// team cannot finish while a worker is working, instructions are open, nothing changed or nothing proves the work.
+/// --allow overrides these blockers by name, and the override is recorded. Other blockers must be resolved. The checks
+/// take time; --wait waits for them. Finishing a finished team has no effect. Sessions that were opened for the team
+/// are stopped once their turns are over.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost finish limits --because 'merged and announced'\n  provost finish --because 'all criteria hold' --wait\n  provost finish limits --because 'nothing was to be changed' --allow nothing_changed"
@@ -25,10 +25,10 @@ use crate::{cli::Outcome, context::Context};
 pub(crate) struct FinishArgs {
     #[command(flatten)]
     task: NamedTask,
-    /// Why it is done
+    /// Why the work is done
     #[arg(long)]
     because: String,
-    /// Let these blockers pass: member_working, instruction_open, nothing_changed, nothing_proved (operator only)
+    /// Ignore blockers: member_working, instruction_open, nothing_changed, nothing_proved (operator only)
     #[arg(long, value_name = "BLOCKER", value_delimiter = ',', value_parser = allowance)]
     allow: Vec<Allowance>,
     #[command(flatten)]
@@ -40,13 +40,13 @@ pub(crate) struct FinishArgs {
 pub(crate) fn run(context: &Context, args: &FinishArgs) -> Outcome {
     let command =
         Command::Finish { because: input::text(&args.because)?, allow: args.allow.clone() };
-    awaited::finish(context, args.task.meant(), &command, (&args.key, &args.wait))
+    awaited::finish(context, args.task.meant(), &command, &args.key, &args.wait)
 }
 
 fn allowance(text: &str) -> Result<Allowance, String> {
     let known = Allowance::ALL.into_iter().find(|one| one.as_str() == text);
     known.ok_or_else(|| {
         let names = Allowance::ALL.map(Allowance::as_str).join(", ");
-        format!("{text:?} cannot be let pass: expected one of {names}")
+        format!("{text:?} is not a blocker that can be allowed: expected one of {names}")
     })
 }

@@ -1,4 +1,4 @@
-//! Agents on this machine that Provost did not start: what can be known of each, and from where.
+//! Discovers agents on this machine that Provost did not start, from processes, rollout files and tmux panes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,10 +16,10 @@ use provost_watch::{
 
 use crate::{context::Context, error::usage};
 
-/// How many of the newest conversations are looked at.
+/// The number of newest conversations that are examined.
 const NEWEST: usize = 50;
 
-/// How an agent was named.
+/// The options that identify an agent.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     pub(crate) pid: Option<u32>,
@@ -28,13 +28,13 @@ pub(crate) struct Given {
     pub(crate) thread: Option<String>,
 }
 
-/// An agent, by all that is known of it.
+/// An agent and everything known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) agent: String,
-    /// What the agent's kind was told by.
+    /// The evidence for the agent's kind.
     pub(crate) known_by: &'static str,
-    /// Whether its process runs the agent's own program, and is no script that may only have started that.
+    /// Whether its process runs the agent's own program, not a script that may only have started it.
     own_program: bool,
     pub(crate) process: Option<Identity>,
     pub(crate) argv: Vec<String>,
@@ -43,17 +43,17 @@ pub(crate) struct Found {
     pub(crate) thread: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) pane: Option<FoundPane>,
-    /// The conversations that its process writes, if they are several of people: which one is meant has to be said.
+    /// The conversations that its process writes, if there are several with users: the caller must pick one.
     pub(crate) several: Vec<Rollout>,
-    /// Where its environment says that its pane is.
+    /// The pane that its environment names.
     pub(crate) inside: Option<InTmux>,
-    /// Whether it could be seen which files its process writes.
+    /// Whether the files that its process writes could be read.
     writes_seen: bool,
-    /// What could not be seen, and why.
+    /// Facts that could not be read, and why.
     pub(crate) hidden: Vec<String>,
 }
 
-/// The pane of tmux that an agent runs in.
+/// The tmux pane that an agent runs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundPane {
     pub(crate) socket: String,
@@ -66,7 +66,7 @@ impl Found {
         self.rollout.is_some() || !self.several.is_empty()
     }
 
-    /// Says whether its environment names this very pane.
+    /// Whether its environment names exactly this pane.
     fn says(&self, socket: &Path, pane: &Pane) -> bool {
         self.inside.as_ref().is_some_and(|inside| {
             let same = inside.pane.as_deref() == Some(pane.id.as_str());
@@ -74,34 +74,35 @@ impl Found {
         })
     }
 
-    /// Only of Codex it is known how it writes down its conversation.
+    /// Returns the driver. Conversations can be read only for Codex.
     pub(crate) fn driver(&self) -> Driver {
-        match self.rollout.is_some() || self.begins_later() {
-            true => Driver::CodexTerminal,
-            false => Driver::Terminal,
+        if self.rollout.is_some() || self.begins_later() {
+            Driver::CodexTerminal
+        } else {
+            Driver::Terminal
         }
     }
 
-    /// Whether it is a Codex that has written down nothing yet: it does from its first prompt on. A shell that only
-    /// carries `AI_AGENT` is none, and would run what is sent to it.
+    /// Whether it is a Codex without a rollout yet, which it creates with its first prompt. A shell that only inherited
+    /// `AI_AGENT` does not count: it would execute the messages sent to it.
     fn begins_later(&self) -> bool {
         let codex = self.agent == kind(&AgentKind::Codex) && self.own_program;
         codex && self.process.is_some() && self.writes_seen
     }
 
-    /// Says what cannot be known about it.
+    /// Returns the limits on observing and reaching it.
     pub(crate) fn lacks(&self) -> Vec<String> {
         let process = match self.process {
-            None => "its process is not known, so that its end cannot be seen",
-            Some(_) => "its exit code cannot be seen: somebody else started it",
+            None => "its process is unknown, so its exit cannot be seen",
+            Some(_) => "its exit code cannot be seen: Provost did not start it",
         };
         let record = match self.rollout {
             Some(_) => None,
-            None if self.begins_later() => Some(
-                "it has written down no conversation yet: its turns are seen from its first prompt on",
-            ),
+            None if self.begins_later() => {
+                Some("it has no conversation yet: its turns are visible from its first prompt on")
+            }
             None => Some(
-                "it has no record that can be read, so that its turns cannot be seen and nothing can be sent to it",
+                "it has no readable transcript, so its turns cannot be seen and it cannot be sent messages",
             ),
         };
         let own = [Some(process), record].into_iter().flatten().map(str::to_owned);
@@ -109,7 +110,7 @@ impl Found {
     }
 }
 
-/// Finds the one agent that is meant.
+/// Finds the one agent that the options identify.
 pub(crate) fn one(context: &Context, given: &Given) -> Result<Found, ApiError> {
     let places = places(context)?;
     let mut named: Vec<(&'static str, Found)> = Vec::new();
@@ -130,20 +131,19 @@ pub(crate) fn one(context: &Context, given: &Given) -> Result<Found, ApiError> {
     found.extend(named);
     let mut found = found.into_iter();
     let Some(first) = found.next() else {
-        return Err(
-            usage("say which agent: --pid, --rollout, --tmux or --thread").next("provost discover")
-        );
+        return Err(usage("name an agent with --pid, --rollout, --tmux or --thread")
+            .next("provost discover"));
     };
     let (_, agreed) = found.try_fold(first, |(by, one), (other_by, other)| {
         agree(&one, &other).map(|both| (other_by, both)).map_err(|why| {
-            let message = format!("{by} and {other_by} are not about the same agent: {why}");
+            let message = format!("{by} and {other_by} name different agents: {why}");
             usage(message).next("provost discover")
         })
     })?;
     with_pane(context, with_process(agreed)?)
 }
 
-/// Takes the conversation that was named of those that a process writes. Without a name nobody knows which is meant.
+/// Selects the named conversation among those that a process writes. Without a name the choice is ambiguous.
 fn narrowed(found: Found, named: &[(&str, Found)]) -> Result<Found, ApiError> {
     let is_named = |open: &&Rollout| {
         named.iter().any(|(_, one)| one.rollout.as_deref() == Some(open.path.as_path()))
@@ -173,7 +173,7 @@ fn writes(found: Found, open: &Rollout) -> Found {
     }
 }
 
-/// An agent that runs in a pane of one of this user's tmux servers is watched there too, without being asked for that.
+/// Adds the tmux pane, if the agent runs in one on this user's tmux servers; no option is needed for that.
 fn with_pane(context: &Context, found: Found) -> Result<Found, ApiError> {
     let mut found = [found];
     if found[0].process.is_some() && found[0].pane.is_none() {
@@ -183,7 +183,7 @@ fn with_pane(context: &Context, found: Found) -> Result<Found, ApiError> {
     Ok(found)
 }
 
-/// A record whose writer runs is watched by its process too, without being asked for that.
+/// Adds the process that writes the rollout, if it runs; no option is needed for that.
 fn with_process(found: Found) -> Result<Found, ApiError> {
     let (None, Some(rollout)) = (&found.process, &found.rollout) else { return Ok(found) };
     let is_it = |open: &Rollout| open.path == *rollout;
@@ -200,7 +200,7 @@ fn with_process(found: Found) -> Result<Found, ApiError> {
     }
 }
 
-/// Puts together what is known in two ways, or says where they disagree.
+/// Merges two descriptions of an agent, or reports where they disagree.
 fn agree(one: &Found, other: &Found) -> Result<Found, String> {
     Ok(Found {
         agent: same("agent", &Some(one.agent.clone()), &Some(other.agent.clone()), String::clone)?
@@ -230,7 +230,7 @@ fn same<T: Clone + PartialEq>(
     match (one, other) {
         (Some(one), Some(other)) if one != other => {
             let (one, other) = (words(one), words(other));
-            Err(format!("the {what} is {one} by one and {other} by the other"))
+            Err(format!("the {what} is {one} according to one and {other} according to the other"))
         }
         (one, other) => Ok(one.clone().or_else(|| other.clone())),
     }
@@ -238,11 +238,12 @@ fn same<T: Clone + PartialEq>(
 
 fn by_pid(pid: u32) -> Result<Found, ApiError> {
     if is_ours(pid) {
-        let message = format!("process {pid} was started by Provost, which supervises it already");
+        let message = format!("process {pid} was started by Provost, which already supervises it");
         return Err(ApiError::new(Code::Refused, message).next("provost ls"));
     }
-    let looked = process::look(pid)
-        .map_err(|why| ApiError::new(Code::Refused, format!("cannot look at {pid}: {why}")))?;
+    let looked = process::look(pid).map_err(|why| {
+        ApiError::new(Code::Refused, format!("cannot inspect process {pid}: {why}"))
+    })?;
     let all = processes()?;
     let family = Family::new(&all);
     let process = looked.and(family.get(pid)).ok_or_else(|| {
@@ -255,24 +256,26 @@ fn by_pid(pid: u32) -> Result<Found, ApiError> {
     }
 }
 
-/// Says why a process is not taken for an agent: as a rule an agent runs it, and all that it has of one is its environment.
+/// Explains why a process is not an agent: usually an agent runs it, and it only inherited the environment.
 fn no_agent(family: &Family<'_>, process: &Process) -> ApiError {
     let pid = process.identity.pid;
     match family.agent_above(process).map(|above| above.identity.pid) {
         Some(above) => {
-            let message = format!("process {pid} is no agent: process {above} is one and runs it");
+            let message = format!(
+                "process {pid} is not an agent: it is run by the agent with process {above}"
+            );
             ApiError::new(Code::Refused, message).next(format!("provost adopt --pid {above}"))
         }
         None => {
             let message = format!(
-                "process {pid} is no agent that is known: neither AI_AGENT nor its program says so"
+                "process {pid} is not a known agent: neither AI_AGENT nor its program identifies one"
             );
             ApiError::new(Code::Refused, message).next("provost discover")
         }
     }
 }
 
-/// Gives the agent that is meant by a process of it: the one beneath, if this only started that.
+/// Resolves a process to its agent: the child agent, if this process is only its launcher.
 fn itself(named: Found, agents: &[Found], parents: &BTreeMap<u32, u32>) -> Result<Found, ApiError> {
     let begun: Vec<&Found> = agents.iter().filter(|one| starts(&named, one, parents)).collect();
     match begun.as_slice() {
@@ -293,11 +296,11 @@ fn by_pane(context: &Context, text: &str, meant: Option<Identity>) -> Result<Fou
         None => (default_socket(context), text),
     };
     let id = PaneId::parse(id).ok_or_else(|| {
-        usage(format!("{text:?} is no pane; expected an id as tmux gives it, like %3"))
+        usage(format!("{text:?} is not a pane; expected a tmux pane id such as %3"))
             .next("tmux list-panes -a -F '#{pane_id} #{pane_title}'")
     })?;
     let pane = Server::new(&socket).pane(&id).map_err(|why| {
-        ApiError::new(Code::Refused, format!("cannot ask the tmux on {}: {why}", socket.display()))
+        ApiError::new(Code::Refused, format!("cannot query tmux on {}: {why}", socket.display()))
     })?;
     let pane = pane.ok_or_else(|| {
         ApiError::new(Code::NotFound, format!("there is no pane {id} on {}", socket.display()))
@@ -325,8 +328,8 @@ fn by_pane(context: &Context, text: &str, meant: Option<Identity>) -> Result<Fou
     }
 }
 
-/// Of processes that are one agent, takes the one that writes the record, or else none that only started another: what
-/// npm installs is a script that runs the program.
+/// Reduces the processes of an agent to the one that writes the rollout, or else drops launchers, such as the script
+/// that npm installs.
 fn themselves(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
     let writers: Vec<&Found> = agents.iter().filter(|one| one.has_record()).collect();
     if let [only] = writers.as_slice() {
@@ -335,13 +338,13 @@ fn themselves(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
     without_starters(agents, parents)
 }
 
-/// Leaves out what only started another process of the same agent, as the script does that npm installs.
+/// Drops processes that only launched another process of the same agent, such as the script that npm installs.
 fn without_starters(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
     let only_starts = |one: &&Found| agents.iter().any(|other| starts(one, other, parents));
     agents.iter().filter(|one| !only_starts(one)).cloned().collect()
 }
 
-/// Says whether all that a process did as an agent was to start this one.
+/// Whether `one` is only the launcher of `other`.
 fn starts(one: &Found, other: &Found, parents: &BTreeMap<u32, u32>) -> bool {
     let pid = |found: &Found| found.process.as_ref().map(|process| process.pid);
     let parent = pid(other).and_then(|pid| parents.get(&pid).copied());
@@ -353,7 +356,7 @@ fn pid_of(found: &Found) -> Option<String> {
     found.process.as_ref().map(|process| process.pid.to_string())
 }
 
-/// Gives the parent of every process.
+/// Returns the parent of every process.
 fn parents() -> Result<BTreeMap<u32, u32>, ApiError> {
     Ok(parents_in(&processes()?))
 }
@@ -362,10 +365,10 @@ fn parents_in(all: &[Process]) -> BTreeMap<u32, u32> {
     all.iter().map(|process| (process.identity.pid, process.parent)).collect()
 }
 
-/// Says whether an agent is the process of a pane or descends from it.
+/// Whether an agent is the process of a pane or descends from it.
 fn is_in(found: &Found, pane: u32, parents: &BTreeMap<u32, u32>) -> bool {
     let mut next = found.process.as_ref().map(|process| process.pid);
-    // No line of ancestors is this long; one that is seen while it changes could go round.
+    // No ancestry is this long; the bound stops a cycle that appears if processes change while they are read.
     for _ in 0..64 {
         match next {
             Some(pid) if pid == pane => return true,
@@ -382,27 +385,27 @@ fn by_rollout(path: &Path) -> Result<Found, ApiError> {
     };
     let path = std::fs::canonicalize(path).map_err(|why| cannot(&why))?;
     let meta = meta(&path).map_err(|why| cannot(&why))?;
-    let meta = meta.ok_or_else(|| cannot(&"it is no conversation of Codex"))?;
+    let meta = meta.ok_or_else(|| cannot(&"it is not a Codex conversation"))?;
     Ok(of_meta(&path, &meta))
 }
 
-/// Whoever writes a conversation knows where it is: an agent may have a home of its own.
+/// Finds an agent by its conversation. Asks the writing process first, because an agent may have its own home.
 fn by_thread(places: &Places, thread: &str) -> Result<Found, ApiError> {
     let id = ThreadId::parse(thread)
-        .ok_or_else(|| usage(format!("{thread:?} is no id of a conversation")))?;
+        .ok_or_else(|| usage(format!("{thread:?} is not a conversation id")))?;
     let writers: Vec<Found> = running()?.into_iter().filter_map(|one| wrote(one, &id)).collect();
     if let [only] = writers.as_slice() {
         return Ok(only.clone());
     }
     let found = places.find(&id);
     let newest = found.rollouts.last().ok_or_else(|| {
-        ApiError::new(Code::NotFound, format!("no file of conversation {thread} was found"))
+        ApiError::new(Code::NotFound, format!("no file found for conversation {thread}"))
             .next("provost adopt --rollout FILE")
     })?;
     by_rollout(&newest.path)
 }
 
-/// Gives an agent with this conversation, if its process writes it.
+/// Returns the agent with this conversation, if its process writes it.
 fn wrote(found: Found, thread: &ThreadId) -> Option<Found> {
     match found.several.iter().find(|open| open.thread == *thread).cloned() {
         Some(open) => Some(writes(found, &open)),
@@ -411,18 +414,17 @@ fn wrote(found: Found, thread: &ThreadId) -> Option<Found> {
 }
 
 fn processes() -> Result<Vec<Process>, ApiError> {
-    let all = process::all().map_err(|why| {
-        ApiError::new(Code::Refused, format!("cannot look at the processes: {why}"))
-    })?;
+    let all = process::all()
+        .map_err(|why| ApiError::new(Code::Refused, format!("cannot list processes: {why}")))?;
     Ok(all.processes)
 }
 
-/// Gives all agents that run, each once.
+/// Returns every running agent once.
 pub(crate) fn each() -> Result<Vec<Found>, ApiError> {
     Ok(without_starters(running()?, &parents()?))
 }
 
-/// Gives all processes of agents.
+/// Returns all agent processes.
 fn running() -> Result<Vec<Found>, ApiError> {
     Ok(agents(&Family::new(&processes()?)))
 }
@@ -432,14 +434,14 @@ fn agents(family: &Family<'_>) -> Vec<Found> {
     of_others.map(|(process, told)| of_process(process, &told)).collect()
 }
 
-/// Says whether a process belongs to a launch of Provost's, by the mark that all of its processes carry.
+/// Whether a process belongs to one of Provost's launches, by the mark that all of its processes carry.
 fn is_ours(pid: u32) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let mark = format!("{}=", provost_holder::spec::MARK);
     environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes()))
 }
 
-/// Gives the newest conversations that no process of `running` writes.
+/// Returns the newest conversations that no process in `running` writes.
 pub(crate) fn at_rest(context: &Context, running: &[Found]) -> Result<Vec<Found>, ApiError> {
     let newest = places(context)?.newest(NEWEST);
     let written = |path: &Path| {
@@ -454,12 +456,12 @@ pub(crate) fn at_rest(context: &Context, running: &[Found]) -> Result<Vec<Found>
         .collect())
 }
 
-/// Adds the panes of this user's tmux servers to the agents that run in them: of those in tmux's own directory, and of those
-/// that an agent's environment names. Whoever is named has to show the agent in a pane.
+/// Adds the panes of this user's tmux servers to the agents that run in them. The servers are those in tmux's own
+/// directory and those that an agent's environment names. A named server must show the agent in a pane.
 pub(crate) fn in_panes(context: &Context, agents: &mut [Found]) -> Result<(), ApiError> {
     let parents = parents()?;
     for socket in sockets(context, agents) {
-        // A path that is no text cannot be kept.
+        // A path that is not UTF-8 cannot be stored.
         let Some(text) = socket.to_str() else { continue };
         for pane in Server::new(&socket).panes().unwrap_or_default() {
             for agent in agents.iter_mut().filter(|agent| is_in(agent, pane.pid, &parents)) {
@@ -473,7 +475,7 @@ pub(crate) fn in_panes(context: &Context, agents: &mut [Found]) -> Result<(), Ap
     Ok(())
 }
 
-/// Gives the sockets of this user on which a tmux may listen, each once.
+/// Returns the sockets of this user on which a tmux may listen, each once.
 fn sockets(context: &Context, agents: &[Found]) -> BTreeSet<PathBuf> {
     let directory =
         tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));
@@ -517,7 +519,7 @@ fn of_process(process: &Process, told: &Told) -> Found {
     }
 }
 
-/// Gives the conversations of people that a process writes; those of its sub-agents are not for anybody else.
+/// Returns the conversations with users that a process writes, without those of its sub-agents.
 fn conversations(process: &Process) -> Vec<Rollout> {
     let open = process.rollouts.seen().into_iter().flatten();
     let hidden = |rollout: &Rollout| {
@@ -570,7 +572,7 @@ fn places(context: &Context) -> Result<Places, ApiError> {
     Ok(Places::new(own.into_iter().chain(usual).collect()))
 }
 
-/// The server that tmux itself would speak to.
+/// The server that tmux itself would use.
 fn default_socket(context: &Context) -> PathBuf {
     let inside = context.environment.get("TMUX").and_then(|value| value.split(',').next());
     let directory =
@@ -612,7 +614,7 @@ mod tests {
         assert_eq!((both.process, both.thread), (pid(7), Some("t".to_owned())));
         let third = Found { process: pid(8), ..found() };
         let why = agree(&one, &third).unwrap_err();
-        assert_eq!(why, "the process is 7 by one and 8 by the other");
+        assert_eq!(why, "the process is 7 according to one and 8 according to the other");
     }
 
     #[test]
@@ -626,7 +628,7 @@ mod tests {
         assert_eq!(themselves(vec![of(7), program(8)], &parents), [program(8)]);
         let writes = Found { rollout: Some("/r".into()), ..program(8) };
         assert_eq!(themselves(vec![of(7), writes.clone(), program(9)], &parents), [writes]);
-        // Named by the script, the agent is meant; an agent that runs another is one itself.
+        // The script resolves to its agent; an agent that runs another agent is one itself.
         let all = [of(7), program(8), program(9)];
         for named in [of(7), program(8)] {
             assert_eq!(itself(named, &all, &parents), Ok(program(8)));

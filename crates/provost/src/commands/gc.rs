@@ -9,29 +9,29 @@ use serde_json::{Value, json};
 use super::{change::KeyArgs, input};
 use crate::{cli::Outcome, context::Context, error::Error, ui};
 
-/// Show or remove what closed sessions, runs and tasks no longer need
+/// Show or remove data that closed work no longer needs
 ///
-/// Nothing with uncommitted or unreachable work is ever removed; what is kept is listed with the reason. Commits that
-/// an agent dropped are kept by a ref.
+/// Covers closed sessions, runs and teams. Uncommitted or unreachable work is never removed; everything kept is listed
+/// with the reason. Commits that an agent dropped are kept by a ref.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 7d"
 )]
 pub(crate) struct GcArgs {
-    /// Remove it; without this it is only listed
+    /// Remove the data instead of only listing it
     #[arg(long)]
     apply: bool,
-    /// Remove output and report cards only of what has been closed for longer; worktrees go at any age
+    /// Remove output and report cards only of work closed for longer than this; worktrees go at any age
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = input::parse_age)]
     older_than: u64,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// Sessions are kept for this long unless told otherwise.
+/// The default age in milliseconds, as in `--older-than`.
 const USUAL_AGE_MS: u64 = 30 * 24 * 3_600 * 1_000;
 
-/// Gives the command that removes what was listed.
+/// Returns the command that removes the listed data.
 fn apply(older_than: u64) -> String {
     match older_than {
         USUAL_AGE_MS => "provost gc --apply".to_owned(),
@@ -60,10 +60,10 @@ struct Item {
 }
 
 impl Item {
-    /// Says what goes with it, or went.
+    /// Describes the ignored files and dropped commits that belong to it.
     fn besides(&self) -> String {
         let ignored = (self.ignored_files > 0)
-            .then(|| format!("{} ignored files or directories go with it", self.ignored_files));
+            .then(|| format!("includes {} ignored files or directories", self.ignored_files));
         let place = self.kept_ref.as_deref().unwrap_or("a ref of its own");
         let dropped = (self.dropped_commits > 0)
             .then(|| format!("{} dropped commits are kept at {place}", self.dropped_commits));

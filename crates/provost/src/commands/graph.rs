@@ -17,24 +17,24 @@ use crate::{
     ui::{self, Extent, Screen},
 };
 
-/// Draw the tasks of a run's plan, and how far each is
+/// Show a run's tasks and their progress
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost graph 1a2b3c4d\n  provost graph 1a2b3c4d --all\n  provost graph 1a2b3c4d --toml > plan.toml"
 )]
 pub(crate) struct GraphArgs {
-    /// The run: its id, the beginning or end of it, or its name
+    /// Run ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
-    /// Draw every task, also of a large plan
+    /// Show every task, even of a large plan
     #[arg(long)]
     all: bool,
-    /// Print the plan as a file that `provost run --plan` takes
+    /// Print the plan as TOML for `provost run --plan`
     #[arg(long, conflicts_with_all = ["all", "json"])]
     toml: bool,
 }
 
-/// The answer that has the graph of a run.
+/// The reply with a run's graph.
 #[derive(Debug, Deserialize)]
 struct Reply {
     graph: GraphRow,
@@ -51,12 +51,9 @@ pub(crate) fn show(context: &Context, id: &str, toml: bool) -> Outcome {
     shown(context, &find(&context.daemon()?, id)?, toml, Extent::Whole)
 }
 
-/// Gives the plan of a run, if it has one.
+/// Returns the plan of a run, if it has one.
 pub(crate) fn of_run(client: &Client, row: &RunRow) -> Result<Option<GraphRow>, ApiError> {
-    match row.tasks.is_some() {
-        true => find(client, &row.id).map(Some),
-        false => Ok(None),
-    }
+    if row.tasks.is_some() { find(client, &row.id).map(Some) } else { Ok(None) }
 }
 
 fn find(client: &Client, id: &str) -> Result<GraphRow, ApiError> {
@@ -82,7 +79,7 @@ fn shown(context: &Context, graph: &GraphRow, toml: bool, extent: Extent) -> Out
 }
 
 fn plan_of(graph: &GraphRow) -> Result<Plan, ApiError> {
-    let unread = |why: String| usage(format!("the daemon's plan cannot be read: {why}"));
+    let unread = |why: String| usage(format!("cannot parse the daemon's plan: {why}"));
     let task = |row: &TaskRow| -> Result<PlanTask, ApiError> {
         let id = |text: &String| {
             text.parse().map_err(|why: provost_core::plan::BadTaskId| unread(why.to_string()))

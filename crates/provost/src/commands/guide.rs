@@ -12,31 +12,31 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context, settings, ui::Screen};
 
-/// Read how to manage workers, to review, to work as a member of a task, and what loops there are
+/// Read how to manage, review or work in a team
 ///
-/// The texts are those of this very program: what agents are told by their skills is to ask for them here.
+/// The texts match this version of the program; the skills of agents refer to them.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost guide\n  provost guide managing\n  provost guide loops --json"
 )]
 pub(crate) struct GuideArgs {
-    /// What it is to be about; without this the topics are listed
+    /// Topic to read [default: list the topics]
     topic: Option<Topic>,
-    /// The directory whose loops are shown
+    /// Directory whose loops are shown [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
 
-/// What there is a text about.
+/// A topic with a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Topic {
-    /// Supervise others who do the work
+    /// Manage workers
     Managing,
-    /// Try to disprove work before anybody calls it done
+    /// Try to disprove work before it counts as done
     Review,
-    /// Do a part of a task
+    /// Work as a member of a team
     Member,
-    /// Iterations behind a gate of evidence, and which there are
+    /// Iterate behind a gate of evidence, and list the loops
     Loops,
 }
 
@@ -52,10 +52,10 @@ impl Topic {
 
     fn about(self) -> &'static str {
         match self {
-            Topic::Managing => "supervise others who do the work",
-            Topic::Review => "try to disprove work before anybody calls it done",
-            Topic::Member => "do a part of a task",
-            Topic::Loops => "iterations behind a gate of evidence, and which there are",
+            Topic::Managing => "manage workers",
+            Topic::Review => "try to disprove work before it counts as done",
+            Topic::Member => "work as a member of a team",
+            Topic::Loops => "iterate behind a gate of evidence, and list the loops",
         }
     }
 
@@ -113,7 +113,7 @@ fn show(context: &Context, topic: Topic, loops: &[Found]) -> Outcome {
     let screen = Screen::output();
     context.ui.lines(&folded(topic.text(), screen))?;
     if !loops.is_empty() {
-        context.ui.line("\nThe loops that hold here:\n")?;
+        context.ui.line("\nLoops available here:\n")?;
         let lines = loops.iter().flat_map(Found::lines);
         let lines: Vec<String> = lines.flat_map(|line| screen.wrap(&line, HANG)).collect();
         context.ui.lines(&lines)?;
@@ -121,24 +121,25 @@ fn show(context: &Context, topic: Topic, loops: &[Found]) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fits a text into a screen. A command stays on its line, so that it can be copied.
+/// Wraps a text to the screen. A command stays on its line, so that it can be copied.
 fn folded(text: &str, screen: Screen) -> Vec<String> {
     let lines = text.trim_end().lines().flat_map(|line| {
         let said = line.trim_start();
         let indent = line.len() - said.len();
         let item = said.starts_with("- ") || said.starts_with(|first: char| first.is_ascii_digit());
-        match indent >= 4 {
-            true => vec![line.to_owned()],
-            false => screen.wrap(line, if item { indent + 2 } else { indent }),
+        if indent >= 4 {
+            vec![line.to_owned()]
+        } else {
+            screen.wrap(line, if item { indent + 2 } else { indent })
         }
     });
     lines.collect()
 }
 
-/// The columns by which a further line of what is said of a loop is indented.
+/// The indentation of continuation lines in a loop's description, in columns.
 const HANG: usize = 4;
 
-/// A loop that holds in a directory, or why it cannot begin there.
+/// A loop available in a directory, or why it cannot start there.
 struct Found {
     name: String,
     means: String,
@@ -182,7 +183,7 @@ impl Found {
             lines.extend(self.evidence.iter().map(|one| format!("  {}", crate::ui::clean(one))));
         }
         lines.extend(
-            self.lacks.iter().map(|why| format!("  cannot begin: {}", crate::ui::clean(why))),
+            self.lacks.iter().map(|why| format!("  cannot start: {}", crate::ui::clean(why))),
         );
         lines
     }
@@ -203,7 +204,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// The commands that a text names: in code spans, and in blocks.
+    /// Returns the commands in a text: in code spans and in blocks.
     fn commands(text: &str) -> Vec<String> {
         let mut fenced = false;
         let (mut blocks, mut prose) = (Vec::new(), String::new());
@@ -221,7 +222,7 @@ mod tests {
         all.filter(|command| command.starts_with("provost ")).collect()
     }
 
-    /// The words of a command, as a shell has them; what stands behind a hash is for the reader.
+    /// Splits a command as a shell does; text after a hash is a comment for the reader.
     fn words(command: &str) -> Vec<String> {
         let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
         for letter in command.chars().chain([' ']) {
@@ -239,7 +240,7 @@ mod tests {
         words
     }
 
-    /// Says why a command is not taken; words in capitals stand for what the reader puts there.
+    /// Returns why a command is rejected; words in capitals are placeholders.
     fn refused(command: &str) -> Option<String> {
         use clap::error::ErrorKind;
         let why = crate::cli::command().try_get_matches_from(words(command)).err()?;
@@ -258,10 +259,10 @@ mod tests {
         }
         for (name, text) in texts {
             let all = commands(&text);
-            assert!(!all.is_empty(), "{name} names a command");
+            assert!(!all.is_empty(), "{name} has no commands");
             let known = |command: &&String| {
                 let name = words(command).get(1).cloned().unwrap_or_default();
-                // This one is on its way.
+                // Tolerates a build without this command.
                 name != "cycle" || crate::cli::command().find_subcommand("cycle").is_some()
             };
             let mentions = |command: &&String| words(command).len() > 2 && !command.contains('…');
@@ -271,7 +272,7 @@ mod tests {
         }
     }
 
-    /// A member who is opened elsewhere is a person or an application, whom only `--as` keeps from acting as the operator.
+    /// A member opened elsewhere is a user or an application, and only `--as` keeps it from acting as the operator.
     #[test]
     fn what_a_member_runs_by_a_guide_says_as_whom() {
         for topic in [Topic::Managing, Topic::Member, Topic::Review] {
@@ -285,7 +286,7 @@ mod tests {
         }
     }
 
-    /// What members are told to run is what this program takes, whatever they are called.
+    /// The commands in members' instructions parse, whatever the members' names are.
     #[test]
     fn d18_every_command_that_is_told_is_taken_with_hostile_names() {
         use provost_core::task::{Caller, Commands, Task, TaskOpened, TaskSpec};

@@ -10,24 +10,24 @@ use serde_json::json;
 use super::{input, tasking::Meant};
 use crate::{cli::Outcome, context::Context, target, ui};
 
-/// Print what a member of a task has to be told, to be pasted where the member is opened
+/// Print the prompt that onboards a member of a team
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost handoff limits hand\n  provost handoff limits --heartbeat\n  provost handoff limits hand --json | jq -r '.handoffs[0].prompt'"
 )]
 pub(crate) struct HandoffArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
-    /// The member; all of them if none is named
+    /// Member [default: all members]
     #[arg(value_parser = input::parse_name)]
     member: Option<String>,
-    /// Print what wakes the members whom Provost cannot wake, instead
+    /// Print the reminder for members that Provost cannot wake instead
     #[arg(long)]
     heartbeat: bool,
 }
 
-/// What the daemon answers.
+/// The daemon's reply.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Handed {
     pub(crate) task: String,
@@ -35,7 +35,7 @@ pub(crate) struct Handed {
     pub(crate) heartbeat: Option<HeartbeatRow>,
 }
 
-/// Asks for what members are handed.
+/// Requests the hand-offs of a team's members.
 pub(crate) fn find(
     context: &Context,
     task: &str,
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &Context, args: &HandoffArgs) -> Outcome {
     }
     if args.heartbeat {
         match &handed.heartbeat {
-            None => context.ui.talk("Provost wakes all members of this task itself"),
+            None => context.ui.talk("Provost wakes all members of this team itself"),
             Some(heartbeat) => context.ui.lines(&ui::heartbeat_lines(heartbeat))?,
         }
         return Ok(ExitCode::SUCCESS);

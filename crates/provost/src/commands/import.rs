@@ -12,19 +12,20 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context, ui};
 
-/// Read a bundle of `provost export`: compare it with its manifest, and take it into an empty home
+/// Import a bundle into an empty home
 ///
-/// Whatever differs from the manifest is refused, and nothing is taken. What is taken in is over: nothing is owed and
-/// nothing is started. What was still open in the bundle is closed, with an event that says so.
+/// The bundle of `provost export` must match its manifest, otherwise nothing is imported. Everything imported is
+/// closed: nothing is pending and nothing is started. Work that was open in the bundle is closed by an event that says
+/// so.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost import limits-bundle --only-look\n  PROVOST_HOME=/new/home provost import limits-bundle"
 )]
 pub(crate) struct ImportArgs {
-    /// The directory that `provost export` wrote
+    /// Directory that `provost export` wrote
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
-    /// Compare it with its manifest and show what is in it; take nothing
+    /// Verify the bundle and show its content, without importing it
     #[arg(long)]
     only_look: bool,
 }
@@ -41,7 +42,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> Outcome {
     let id = ui::short(manifest.subject.key());
     if args.only_look {
         let value = json!({"ok": true, "manifest": manifest});
-        return ledger::done(context, value, &format!("it is whole: {holds}"), &[IMPORT]);
+        return ledger::done(context, value, &format!("the bundle is intact: {holds}"), &[IMPORT]);
     }
     let mut input = bundle.streams().map_err(|why| bundle_error(&why))?;
     let (imported, mut value) =
@@ -49,7 +50,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> Outcome {
     value["manifest"] = json!(manifest);
     let closed = match imported.closed {
         0 => String::new(),
-        closed => format!("; {closed} that were open are closed here"),
+        closed => format!("; {closed} open streams were closed"),
     };
     let next = [format!("provost replay {id}"), format!("provost audit {id}")];
     let next: Vec<&str> = next.iter().map(String::as_str).collect();

@@ -22,10 +22,10 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// The messages of a task's members: take, acknowledge and sort them
+/// Take, acknowledge and manage the messages of a team
 ///
-/// A message is stored, offered under a lease, accepted by whoever took it, and handled when that one acknowledges it.
-/// What is not acknowledged in time is offered again, and says so.
+/// A message is stored, offered under a lease, accepted by the member that took it, and handled once that member
+/// acknowledges it. A message that is not acknowledged in time is offered again and marked as such.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox next --task limits --as hand --wait\n  provost inbox ack 3 --lease 1 --task limits --as hand\n  provost inbox ls --task limits"
@@ -47,10 +47,10 @@ enum What {
     Bury(BuryArgs),
 }
 
-/// Take the next message; with --wait, wait for one if there is none
+/// Take the next message, or wait for one with --wait
 ///
-/// With nothing to take it exits 0: it prints exactly `{"item":null}` with --json, and otherwise nothing on standard output.
-/// Taking a message accepts it: acknowledge it when it is handled, by the command that is told with it.
+/// Without a message it exits with 0 and prints exactly `{"item":null}` with --json, otherwise nothing on standard
+/// output. Taking a message accepts it: once you have handled it, acknowledge it with the command shown beside it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox next --task limits --as hand --wait\n  provost inbox next --task limits --as hand --wait --timeout 60 --json\n  provost inbox next --task limits --as hand --offer-only --json"
@@ -58,20 +58,20 @@ enum What {
 struct NextArgs {
     #[command(flatten)]
     task: OfTask,
-    /// Wait until there is one
+    /// Wait for a message
     #[arg(long)]
     wait: bool,
-    /// Wait at most so long, in seconds or as in 90s or 5m; without this as long as it takes
+    /// Maximum wait in seconds, or with a unit as in 90s or 5m [default: no limit]
     #[arg(long, value_name = "TIME", requires = "wait", value_parser = input::parse_seconds)]
     timeout: Option<u64>,
-    /// Only take the offer: `provost inbox accept` says that it has arrived
+    /// Only take the offer; confirm it with `provost inbox accept`
     #[arg(long)]
     offer_only: bool,
 }
 
-/// List the messages of a task, and how each stands
+/// List the messages of a team and their status
 ///
-/// Without --task, if several tasks are open, it lists what waits for you, of all of them.
+/// Without --task and with several open teams, it lists the messages of all teams that wait for you.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox ls\n  provost inbox ls --task limits\n  provost inbox ls --to hand --json"
@@ -79,21 +79,21 @@ struct NextArgs {
 struct LsArgs {
     #[command(flatten)]
     task: OfTask,
-    /// Only those for this member, or `operator`
+    /// Only messages for this member, or for `operator`
     #[arg(long, value_name = "MEMBER")]
     to: Option<String>,
-    /// Also those that are over
+    /// Include closed messages
     #[arg(long)]
     all: bool,
 }
 
-/// Say that an offered message has arrived
+/// Accept an offered message
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost inbox accept 3 --lease 1 --task limits --as hand")]
 struct LeaseArgs {
-    /// The message's number
+    /// Number of the message
     no: u32,
-    /// The lease under which it was offered
+    /// Lease under which it was offered
     #[arg(long, value_name = "N")]
     lease: u32,
     #[command(flatten)]
@@ -102,7 +102,7 @@ struct LeaseArgs {
     key: KeyArgs,
 }
 
-/// Say that a message is handled
+/// Acknowledge a message as handled
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox ack 3 --lease 1 --task limits --as hand --note 'done in 4f2a'"
@@ -110,12 +110,12 @@ struct LeaseArgs {
 struct AckArgs {
     #[command(flatten)]
     message: LeaseArgs,
-    /// What came of it, in a few words
+    /// Short summary of the result
     #[arg(long)]
     note: Option<String>,
 }
 
-/// Give a message back: it is offered again
+/// Return a message, so that it is offered again
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox release 3 --lease 1 --task limits --as hand --because 'not mine'"
@@ -123,20 +123,20 @@ struct AckArgs {
 struct ReleaseArgs {
     #[command(flatten)]
     message: LeaseArgs,
-    /// Why
+    /// Reason
     #[arg(long)]
     because: String,
 }
 
-/// Call off a message that nobody has, also one that expired or is dead
+/// Cancel a message that no member holds
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox cancel 3 --task limits --because 'sent too early'"
 )]
 struct SortArgs {
-    /// The message's number
+    /// Number of the message
     no: u32,
-    /// Why
+    /// Reason
     #[arg(long)]
     because: String,
     #[command(flatten)]
@@ -145,7 +145,7 @@ struct SortArgs {
     key: KeyArgs,
 }
 
-/// Offer a dead or expired message again, to another member with --to
+/// Offer a dead or expired message again
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox requeue 3 --task limits --because 'hand is back'\n  provost inbox requeue 3 --to hand-2 --task limits --because 'hand has left'"
@@ -153,12 +153,12 @@ struct SortArgs {
 struct RequeueArgs {
     #[command(flatten)]
     rest: SortArgs,
-    /// The member that it is for from now on [default: the same]
+    /// New recipient [default: the same member]
     #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
     to: Option<String>,
 }
 
-/// Lay a message aside as dead: nobody is offered it any more
+/// Dead-letter a message, so that it is no longer offered
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost inbox bury 3 --task limits --because 'it was handled'"
@@ -173,7 +173,7 @@ pub(crate) fn run(context: &Context, args: &InboxArgs) -> Outcome {
         What::Next(args) => next(context, args),
         What::Ls(args) => ls(context, args),
         What::Accept(args) => {
-            // How often was asked before is counted where it is asked.
+            // The daemon counts the polls.
             let command = Command::Accept { no: args.no, lease: args.lease, polls: 0 };
             args.task.meant().change(context, &command, &args.key)
         }
@@ -206,39 +206,41 @@ fn sort(context: &Context, args: &SortArgs, of: impl Fn(u32, String) -> Command)
     args.task.meant().change(context, &of(args.no, args.because.clone()), &args.key)
 }
 
-/// What the daemon answers to whoever asks for a message.
+/// The daemon's reply to a request for a message.
 #[derive(Debug, Deserialize, Serialize)]
 struct NextReply {
     item: Option<ItemRow>,
 }
 
-/// How long one request waits; a wait without an end is made of these.
+/// How long one request waits; an unlimited wait consists of these.
 const ONE_WAIT: Duration = Duration::from_secs(60);
 
-/// How often in a row a daemon may be lost over a wait, before that is an error.
+/// How often in a row the daemon may be lost during a wait before that is an error.
 const MAX_LOST: u32 = 5;
 
-/// How often it is looked for the next daemon where none can be started: within an agent it would end with that.
+/// How often to look for the next daemon where none may be started: within an agent it would end with the agent.
 const MAX_ABSENT: u32 = 60;
 
-/// How long it is waited between two looks.
+/// The pause between two such attempts.
 const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 
 fn next(context: &Context, args: &NextArgs) -> Outcome {
     let meant = args.task.meant();
     let mut item = taken(context, args, meant)?;
-    if let Some(item) = item.as_mut().filter(|_| !args.offer_only) {
+    if !args.offer_only
+        && let Some(item) = item.as_mut()
+    {
         let command = Command::Accept { no: item.no, lease: item.lease, polls: 0 };
         let accepted = meant.tell(context, &command, &context.key(None))?;
-        // The offer was taken: what counts from now on is the lease.
+        // The offer was accepted: from now on only the lease counts.
         (item.offer_until, item.lease_until) = (None, accepted["lease_until"].as_i64());
         item.accept_command = None;
     }
     shown(context, item)
 }
 
-/// Takes the next message, or waits for one. Whoever waits has taken nothing, so it goes on with the next daemon when one
-/// is lost.
+/// Takes the next message, or waits for one. A waiting caller has taken nothing, so it continues with the next daemon
+/// if one is lost.
 fn taken(
     context: &Context,
     args: &NextArgs,
@@ -284,19 +286,19 @@ fn ask(
     let (launch, token) = tasking::proof(context);
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     let request = NextRequest { by: meant.by(), wait_ms, launch, token };
-    // Each request is one of its own: what it takes comes back by itself if the answer is lost.
+    // Each request has its own key: a message taken by a lost reply returns by itself.
     let reply: NextReply = client.post(&meant.path("next"), &request, &context.key(None))?;
     Ok(reply.item)
 }
 
 fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
-    // What is only offered is accepted first: to acknowledge it would be refused.
+    // An offered message must be accepted before it can be acknowledged.
     let commands = |item: &ItemRow| {
         let accept = item.accept_command.clone().into_iter();
         accept.chain([item.acknowledge_command.clone()]).collect::<Vec<_>>()
     };
     let next: Vec<String> = item.iter().flat_map(commands).collect();
-    // Agents are told these very words, and compare them.
+    // Agents are instructed to compare this exact output.
     if context.ui.json && item.is_none() {
         context.ui.value(&json!({"item": null}))?;
         return Ok(ExitCode::SUCCESS);
@@ -306,7 +308,7 @@ fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     match &item {
-        None => context.ui.talk("nothing to take"),
+        None => context.ui.talk("no message to take"),
         Some(item) => {
             context.ui.line(&ui::clean_block(&item.envelope))?;
             context.ui.next(&next);
@@ -321,25 +323,23 @@ struct MessagesReply {
     messages: Vec<TaskMessageRow>,
 }
 
-/// Says whether messages of a task can be for this one.
+/// Checks that a name is a possible recipient in a team.
 fn is_somebody(task: &StandingTaskRow, name: &str) -> Result<(), ApiError> {
     let mut names: Vec<&str> = task.members.iter().map(|member| member.name.as_str()).collect();
     names.push("operator");
-    match names.contains(&name) {
-        true => Ok(()),
-        false => {
-            let next = format!("provost task show {}", ui::short(&task.id));
-            Err(unknown("member", name, &names).next(next))
-        }
+    if names.contains(&name) {
+        return Ok(());
     }
+    let next = format!("provost task show {}", ui::short(&task.id));
+    Err(unknown("member", name, &names).next(next))
 }
 
-/// Says whether nothing is to come of a message any more.
+/// Whether a message is closed.
 fn is_over(row: &TaskMessageRow) -> bool {
     !matches!(row.standing.as_str(), "stored" | "offered" | "accepted" | "dead")
 }
 
-/// A message that waits for the operator, with the task that it is of.
+/// A message that waits for the operator, with its team.
 #[derive(Debug, Serialize)]
 struct Waiting {
     task: String,
@@ -348,7 +348,7 @@ struct Waiting {
     message: TaskMessageRow,
 }
 
-/// Lists what waits for the operator, of whatever task: nobody looks through them one by one.
+/// Lists the messages of all teams that wait for the operator.
 fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<StandingTaskRow>) -> Outcome {
     let mut waiting: Vec<Waiting> = Vec::new();
     let (mut next, mut lines): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
@@ -370,9 +370,10 @@ fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<StandingTaskRo
         context.ui.result(json!({"task": null, "messages": waiting}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    match lines.is_empty() {
-        true => context.ui.talk("no messages for you, of any task; --task lists all of one"),
-        false => context.ui.lines(&lines)?,
+    if lines.is_empty() {
+        context.ui.talk("no messages for you in any team; use --task to list all of one team");
+    } else {
+        context.ui.lines(&lines)?;
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
@@ -399,7 +400,7 @@ fn ls(context: &Context, args: &LsArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if reply.messages.is_empty() {
-        context.ui.talk(if args.all { "no messages" } else { "no messages that are not over" });
+        context.ui.talk(if args.all { "no messages" } else { "no open messages" });
         return Ok(ExitCode::SUCCESS);
     }
     let (paint, screen) = (context.ui.paint, Screen::output());

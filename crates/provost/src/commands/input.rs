@@ -1,4 +1,4 @@
-//! Texts and spans as people type them.
+//! Parses texts, counts and durations from the command line.
 
 use std::io::Read;
 
@@ -6,10 +6,10 @@ use provost_api::ApiError;
 
 use crate::error::usage;
 
-/// The longest text that is taken from standard input or an argument.
+/// The longest text accepted from standard input or an argument, in bytes.
 const MAX_TEXT: u64 = 512 << 10;
 
-/// Takes a text as given, or from standard input if it is `-`.
+/// Returns the given text, or reads standard input if it is `-`.
 pub(crate) fn text(given: &str) -> Result<String, ApiError> {
     if given != "-" {
         return checked(given.to_owned());
@@ -33,17 +33,18 @@ fn checked(text: String) -> Result<String, ApiError> {
     Ok(text)
 }
 
-/// Reads the name of a session or request: something has to be said.
+/// Parses the name of a session or request, which must not be empty.
 pub(crate) fn parse_name(text: &str) -> Result<String, String> {
-    match text.trim().is_empty() {
-        true => Err("it is empty; expected an id, a part of one, or a name".to_owned()),
-        false => Ok(text.to_owned()),
+    if text.trim().is_empty() {
+        Err("it is empty; expected an id, a part of one, or a name".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
-/// Reads a count such as `1500`, `500k` or `2M`.
+/// Parses a count such as `1500`, `500k` or `2M`.
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
-    let expected = || format!("{text:?} is no count: expected a number, as in 1500, 500k or 2M");
+    let expected = || format!("invalid count {text:?}: expected a number such as 1500, 500k or 2M");
     let (number, scale) = match text.char_indices().last() {
         Some((at, 'k')) => (&text[..at], 1_000),
         Some((at, 'M')) => (&text[..at], 1_000_000),
@@ -54,7 +55,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     number.checked_mul(scale).filter(|count| *count > 0).ok_or_else(expected)
 }
 
-/// Reads a time in seconds, or with a unit as in `90s` or `5m`, into seconds.
+/// Parses a time in seconds, or with a unit as in `90s` or `5m`, into seconds.
 pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(seconds) => Ok(seconds),
@@ -62,9 +63,10 @@ pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads an age such as `30d`, `12h`, `15m` or `0s` into milliseconds.
+/// Parses an age such as `30d`, `12h`, `15m` or `0s` into milliseconds.
 pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
-    let expected = || format!("{text:?} is no age: expected a number and d, h, m or s, as in 30d");
+    let expected =
+        || format!("invalid age {text:?}: expected a number with d, h, m or s, such as 30d");
     let unit = text.chars().last().ok_or_else(expected)?;
     let scale = match unit {
         'd' => 86_400_000,

@@ -11,19 +11,19 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context, error::usage};
 
-/// Have an agent leave its turn: that of a session, or a member of a task
+/// Interrupt an agent's current turn
 ///
-/// The process and the conversation stay. With a text the agent goes on with that; without one it waits
-/// for what is sent to it next. A manager interrupts members of its task, with --member.
+/// The process and the conversation stay. With a text the agent continues with that; without one it waits for its next
+/// message. A manager uses --member to interrupt a member of its team.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost interrupt 1a2b3c4d\n  provost interrupt fixer 'Leave that; fix the tests first.'\n  provost interrupt --member hand 'Leave that; fix the tests first.' --task limits --as boss"
 )]
 pub(crate) struct InterruptArgs {
-    /// The session: its id, the beginning or end of it, or its name. Left out with --member
+    /// Session ID (a unique part is enough) or name; omit it with --member
     #[arg(value_name = "SESSION", required_unless_present = "member")]
     first: Option<String>,
-    /// What to say next; `-` takes it from standard input
+    /// Next instruction; `-` reads standard input
     #[arg(value_name = "TEXT")]
     second: Option<String>,
     #[command(flatten)]
@@ -42,11 +42,11 @@ pub(crate) fn run(context: &Context, args: &InterruptArgs) -> Outcome {
             args.member.task.meant().change(context, &command, &args.key)
         }
         (Some(_), _, Some(_)) => {
-            let message = "with --member the text is all that is named besides: the task is named with --task";
+            let message = "--member takes only a text as argument; name the team with --task";
             Err(usage(message).next("provost interrupt --member MEMBER TEXT --task TASK").into())
         }
         (None, Some(session), text) => {
-            input::parse_name(session).map_err(|why| usage(format!("the session: {why}")))?;
+            input::parse_name(session).map_err(|why| usage(format!("invalid session: {why}")))?;
             change(
                 context,
                 session,
@@ -55,6 +55,8 @@ pub(crate) fn run(context: &Context, args: &InterruptArgs) -> Outcome {
                 &args.key,
             )
         }
-        (None, None, _) => Err(usage("say who is meant").next("provost interrupt SESSION").into()),
+        (None, None, _) => {
+            Err(usage("name a session or a member").next("provost interrupt SESSION").into())
+        }
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     ui,
 };
 
-/// Verify, copy or move the ledger, the log of everything that happened
+/// Verify, copy or move the ledger
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost ledger verify\n  provost ledger export > ledger.jsonl\n  provost ledger backup ~/backups/provost"
@@ -41,83 +41,84 @@ pub(crate) struct LedgerArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Fold every session anew from its events and compare
+    /// Rebuild every session from its events and compare
     #[command(after_help = "Examples:\n  provost ledger verify\n  provost ledger verify --json")]
     Verify,
-    /// Print the whole ledger as JSON lines, or write it to a new file
+    /// Export the whole ledger as JSON lines
     #[command(
         after_help = "Examples:\n  provost ledger export > ledger.jsonl\n  provost ledger export --to ledger.jsonl"
     )]
     Export(ExportArgs),
-    /// Take an export into an empty home, while no daemon runs
+    /// Import an export into an empty home without a daemon
     ///
     /// Sessions that are open in the export of another home are closed in this one: their processes are not here, and
-    /// what they owe is done there. With --take-over they go on here; do that only if the other home is no more.
+    /// the other home finishes their pending work. With --take-over they continue here; use that only if the other home
+    /// is gone.
     #[command(
         after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -\n  provost ledger import ledger.jsonl --take-over"
     )]
     Import(ImportArgs),
-    /// Copy the ledger as it is now into a new directory
+    /// Copy the current ledger into a new directory
     #[command(after_help = "Examples:\n  provost ledger backup ~/backups/provost-monday")]
     Backup(BackupArgs),
-    /// Move the events of closed sessions out of the log into a file, where they stay readable
+    /// Move events of closed sessions into an archive file
     ///
-    /// Runs and tasks that are over go, too. A session that works for a task which is not over stays.
+    /// The archive stays readable. Closed runs and teams move too. A session that works for an open team stays.
     #[command(
         after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply"
     )]
     Archive(ArchiveArgs),
     /// Show what the ledger lost, and continue without it
     ///
-    /// A ledger that lost its end, or was replaced by an older copy, can only be read. This lists the events that are
-    /// gone and what runs unknown to the ledger. A newer copy of the files may be put back; or the loss is accepted.
+    /// A ledger that lost its end, or was replaced by an older copy, is read-only. This lists the lost events and the
+    /// processes that are missing from the ledger. Either restore a newer copy of the files, or accept the loss.
     #[command(
         after_help = "Examples:\n  provost ledger recover\n  provost ledger recover --stop-unknown\n  provost ledger recover --accept-loss"
     )]
     Recover(RecoverArgs),
-    /// Print where the ledger is
+    /// Print the path of the ledger
     #[command(after_help = "Examples:\n  provost ledger path")]
     Path,
 }
 
 #[derive(Debug, Args)]
 struct ExportArgs {
-    /// A file that does not exist yet
+    /// File to create [default: standard output]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 struct ImportArgs {
-    /// The export; `-` takes it from standard input
+    /// Export to read; `-` reads standard input
     file: PathBuf,
-    /// Let the sessions of another home go on in this one, which then does what they owe
+    /// Continue the open sessions of another home here, including their pending work
     #[arg(long)]
     take_over: bool,
 }
 
 #[derive(Debug, Args)]
 struct BackupArgs {
-    /// A directory that does not exist yet
+    /// Directory to create
     directory: PathBuf,
 }
 
 #[derive(Debug, Args)]
 struct ArchiveArgs {
-    /// Only of sessions that have been closed for longer
+    /// Only sessions closed for longer than this, such as 90d
     #[arg(long, value_name = "AGE", value_parser = input::parse_age)]
     older_than: u64,
-    /// Move them; without this they are only counted
+    /// Move the events instead of only counting them
     #[arg(long)]
     apply: bool,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// What decides about lost events.
+/// The command that decides about lost events.
 const RECOVER: &str = "provost ledger recover";
 
-/// What takes over an export: only an empty home does.
+/// The command that imports an export; it needs an empty home.
 const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE";
 
 pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
@@ -156,7 +157,7 @@ fn verify(context: &Context) -> Outcome {
     });
     if clean {
         let text =
-            format!("the ledger is sound: {} streams, {} records", report.streams, report.records);
+            format!("the ledger is intact: {} streams, {} records", report.streams, report.records);
         return done(context, value, &text, &["provost ledger backup DIRECTORY"]);
     }
     let message = format!("the ledger has {} differences", report.differences.len());
@@ -176,7 +177,7 @@ fn verify(context: &Context) -> Outcome {
     Err(error.into())
 }
 
-/// With --json and no file the export itself is the data, for it is JSON lines already.
+/// Writes the export. With --json and no file the export itself is the output, because it is JSON lines already.
 fn export(context: &Context, args: &ExportArgs) -> Outcome {
     super::export::refuse_agents(context)?;
     let (reader, home) = (warning_reader(context)?, context.trusted_home()?.id());
@@ -189,10 +190,10 @@ fn export(context: &Context, args: &ExportArgs) -> Outcome {
         context.ui.next(&[IMPORT.to_owned()]);
         return Ok(ExitCode::SUCCESS);
     };
-    // It holds what agents and people wrote: for its owner alone, whatever the umask.
+    // It has everything that agents and users wrote, so only its owner may read it, whatever the umask.
     let created = File::options().write(true).create_new(true).mode(0o600).open(path);
     let mut file =
-        created.map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
+        created.map_err(|why| usage(format!("cannot create {}: {why}", path.display())))?;
     let exported =
         provost_ledger::export(&reader, home.as_deref(), &mut file).map_err(export_error)?;
     file.sync_all().map_err(|why| chain(Code::Storage, "cannot write the export", &why))?;
@@ -228,9 +229,9 @@ fn import(context: &Context, args: &ImportArgs) -> Outcome {
     done(context, value, &text, &["provost ledger verify", "provost ls"])
 }
 
-/// Why an export was not taken in.
+/// Why an export was not imported.
 pub(super) enum NotTakenIn {
-    /// The home or its ledger is not to be had.
+    /// The home or its ledger is not available.
     Home(ApiError),
     Import(ImportError),
 }
@@ -248,7 +249,7 @@ impl From<ImportError> for NotTakenIn {
 }
 
 impl NotTakenIn {
-    /// Says so. `again` is the command that would take it, into another home.
+    /// Converts to an API error. `again` is the command that would import it into another home.
     pub(super) fn told(self, again: &str) -> ApiError {
         match self {
             NotTakenIn::Home(error) => error,
@@ -257,7 +258,7 @@ impl NotTakenIn {
     }
 }
 
-/// Takes an export into an empty home. Gives what was imported, also as the beginning of the result.
+/// Imports an export into an empty home. Returns the summary, also as the start of the JSON result.
 pub(super) fn take_in(
     context: &Context,
     input: &mut dyn BufRead,
@@ -273,9 +274,10 @@ pub(super) fn take_in(
     let mut ledger =
         SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
     let id = home.id();
-    let open = match take_over {
-        true => Open::GoOn,
-        false => Open::OnlyOf { home: id.as_deref(), close: &mut stream::close_elsewhere },
+    let open = if take_over {
+        Open::GoOn
+    } else {
+        Open::OnlyOf { home: id.as_deref(), close: &mut stream::close_elsewhere }
     };
     let imported = ledger.import(input, &stream::is_known, &mut stream::refold, open)?;
     let value = json!({
@@ -284,7 +286,7 @@ pub(super) fn take_in(
     Ok((imported, value))
 }
 
-/// Opens an export, which `-` says is on standard input.
+/// Opens an export; `-` is standard input.
 fn opened(file: &Path) -> Result<Box<dyn BufRead>, ApiError> {
     if file == Path::new("-") {
         return Ok(Box::new(std::io::stdin().lock()));
@@ -316,10 +318,10 @@ fn backup(context: &Context, to: &Path) -> Outcome {
             provost_ledger::BackupError::Exists { .. } => Code::Refused,
             provost_ledger::BackupError::Storage(_) => Code::Storage,
         };
-        chain(code, "there is no backup", &why)
+        chain(code, "cannot back up the ledger", &why)
     })?;
     let path = to.display().to_string();
-    let text = format!("the ledger is copied to {path}");
+    let text = format!("copied the ledger to {path}");
     done(context, json!({"ok": true, "directory": path}), &text, &["provost ledger verify"])
 }
 
@@ -331,7 +333,7 @@ fn archive(context: &Context, args: &ArchiveArgs) -> Outcome {
     let verb = if args.apply { "archived" } else { "would archive" };
     let kept = match count("kept") {
         0 => String::new(),
-        kept => format!("; kept {kept} sessions that work for a task which is not over"),
+        kept => format!("; kept {kept} sessions that work for an open team"),
     };
     let text = format!("{verb} {} streams, {} records{kept}", count("streams"), count("records"));
     let next: &[&str] = if args.apply {
@@ -358,7 +360,7 @@ pub(super) fn reader(context: &Context) -> Result<SqliteReader, ApiError> {
     SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))
 }
 
-/// Opens the ledger, and warns if it lost events: what is copied lacks them too.
+/// Opens the ledger, and warns if it lost events, because a copy lacks them too.
 fn warning_reader(context: &Context) -> Result<SqliteReader, ApiError> {
     let reader = reader(context)?;
     if let Some(loss) = reader.loss() {
@@ -377,9 +379,9 @@ pub(super) fn open_error(why: &OpenError) -> ApiError {
         OpenError::Newer { .. } => (Code::ReadOnly, "provost --version"),
         OpenError::Storage(_) => (Code::Storage, "provost ledger verify"),
     };
-    chain(code, "the ledger cannot be opened", why).next(next)
+    chain(code, "cannot open the ledger", why).next(next)
 }
 
 pub(super) fn storage(why: &provost_ledger::Error) -> ApiError {
-    chain(Code::Storage, "the ledger cannot be read", why).next("provost ledger verify")
+    chain(Code::Storage, "cannot read the ledger", why).next("provost ledger verify")
 }

@@ -25,7 +25,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Bounded iterations of a task, each behind a gate of evidence
+/// Run bounded iterations, each behind a gate of evidence
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost loop status --task limits\n  provost loop show notes --text 'changed src/limit.rs, all tests run' --task limits\n  provost loop continue 2 --to hand 'Now the second caller.' --task limits"
@@ -44,7 +44,7 @@ enum What {
     Stop(StopArgs),
 }
 
-/// Begin a loop
+/// Start a loop
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost loop start build --check 'cargo test' --task limits\n  provost loop start --require tests=verified:'cargo test' --require attack --max-iterations 5 --task limits"
@@ -52,10 +52,10 @@ enum What {
 struct StartArgs {
     #[command(flatten)]
     looped: LoopFlags,
-    /// A command that the loop's checks are; may be repeated. The task's own checks otherwise
+    /// Check to run each iteration (repeatable) [default: the team's checks]
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
-    /// The template: one that is built in, or one of the configuration
+    /// Template: a built-in one or one from the configuration
     #[arg(
         value_name = "TEMPLATE",
         required_unless_present = "require",
@@ -68,22 +68,22 @@ struct StartArgs {
     key: KeyArgs,
 }
 
-/// What a loop asks for
+/// The requirements of a loop
 #[derive(Debug, Args)]
 pub(crate) struct LoopFlags {
-    /// Make a loop that asks for this evidence in each iteration, as in tests=verified:COMMAND; may be repeated
+    /// Require this evidence in each iteration, as in tests=verified:COMMAND (repeatable)
     #[arg(long, value_name = "EVIDENCE")]
     pub(crate) require: Vec<String>,
-    /// Each iteration also has to show that somebody tried to disprove the work
+    /// Also require evidence of an attempt to disprove the work in each iteration
     #[arg(long)]
     pub(crate) adversarial: bool,
-    /// How many iterations the loop may have
+    /// Maximum number of iterations [default: that of the template]
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u32>,
 }
 
 impl LoopFlags {
-    /// Gives the loop that is asked for, with its commands; none if none is.
+    /// Returns the requested loop with its commands, if any.
     pub(crate) fn template(
         &self,
         config: &Resolved,
@@ -97,7 +97,7 @@ impl LoopFlags {
                 require(texts).map_err(|why| usage(why.to_string()))?
             }
             (None, true) if self.adversarial || self.max_iterations.is_some() => {
-                let message = "--adversarial and --max-iterations are about a loop: name one";
+                let message = "--adversarial and --max-iterations need a loop";
                 return Err(usage(message).next("provost pair GOAL --worker codex --loop build"));
             }
             (None, true) => return Ok(None),
@@ -110,7 +110,7 @@ impl LoopFlags {
     }
 }
 
-/// Show the loop: its bounds, evidence, advances, refusals, and what to do next
+/// Show a loop's limits, evidence, history and next step
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost loop status --task limits\n  provost loop status --json"
@@ -120,33 +120,33 @@ struct StatusArgs {
     task: OfTask,
 }
 
-/// Show a piece of evidence for the iteration that runs
+/// Record evidence for the current iteration
 ///
-/// What needs a command is shown by `provost check --evidence NAME`.
+/// Evidence from a command is recorded by `provost check --evidence NAME`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost loop show notes --text 'changed src/limit.rs, all tests run' --task limits\n  provost loop show attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through'\n  provost loop show release --field version=1.2 --field notes=NOTES.md"
 )]
 struct ShowArgs {
-    /// The name of the evidence, as `provost loop status` lists it
+    /// Name of the evidence, as listed by `provost loop status`
     name: String,
-    /// Which iteration it is of; without this the one that runs
+    /// Iteration it belongs to [default: the current one]
     #[arg(long, value_name = "N")]
     iteration: Option<u32>,
-    /// Somebody's word: what was done, and what came of it, in 12 letters or digits at least; `-` takes it from standard
+    /// Assertion: what was done and the result, with at least 12 letters or digits; `-` reads standard
     /// input
     #[arg(long, group = "kind")]
     text: Option<String>,
-    /// An attack: what could fail
+    /// Challenge: what could fail
     #[arg(long, group = "kind", requires = "check", requires = "result")]
     failure_mode: Option<String>,
-    /// An attack: how it was tried
+    /// Challenge: how it was tested
     #[arg(long, requires = "failure_mode")]
     check: Option<String>,
-    /// An attack: what came of it
+    /// Challenge: the result
     #[arg(long, requires = "failure_mode")]
     result: Option<String>,
-    /// A field of an artifact, as NAME=VALUE; may be repeated
+    /// Field of an artifact, as NAME=VALUE (repeatable)
     #[arg(long, group = "kind", value_name = "NAME=VALUE")]
     field: Vec<String>,
     #[command(flatten)]
@@ -155,19 +155,19 @@ struct ShowArgs {
     key: KeyArgs,
 }
 
-/// Ask for the next iteration
+/// Request the next iteration
 ///
-/// It begins when the worker accepts the message, and only if all evidence of this one was shown.
+/// It begins when the worker accepts the message, and only if all evidence of the current iteration was recorded.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost loop continue 2 --to hand 'Now the second caller.' --task limits\n  provost loop continue 3 --to hand - < instruction.md"
 )]
 struct ContinueArgs {
-    /// The number of the next iteration
+    /// Number of the next iteration
     iteration: u32,
-    /// What is to be done in it; `-` takes it from standard input
+    /// Instruction for it; `-` reads standard input
     text: String,
-    /// The worker that it is for
+    /// Worker to send it to
     #[arg(long, value_name = "MEMBER")]
     to: String,
     #[command(flatten)]
@@ -176,13 +176,13 @@ struct ContinueArgs {
     key: KeyArgs,
 }
 
-/// Stop the loop. The task goes on without it
+/// Stop the loop; the team continues without it
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost loop stop --because 'it is good enough' --task limits"
 )]
 struct StopArgs {
-    /// Why
+    /// Reason
     #[arg(long)]
     because: String,
     #[command(flatten)]
@@ -222,7 +222,7 @@ fn start(context: &Context, args: &StartArgs) -> Outcome {
     let config = settings::load_to_start(context, cwd, wanted, Asking::AtTerminal)?;
     let checks = if args.check.is_empty() { &task.checks } else { &args.check };
     let template = args.looped.template(&config, args.template.as_deref(), checks)?;
-    let template = template.ok_or_else(|| usage("name a template, or what is required"))?;
+    let template = template.ok_or_else(|| usage("name a template, or give --require"))?;
     let command = Command::BeginLoop { template: Box::new(template) };
     meant.change(context, &command, &args.key)
 }
@@ -238,7 +238,7 @@ fn status(context: &Context, args: &StatusArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     match &task.looped {
-        None => context.ui.talk("no loop runs"),
+        None => context.ui.talk("no loop is running"),
         Some(looped) => {
             let lines = ui::loop_lines(context.ui.paint, Screen::output(), &task, looped);
             context.ui.lines(&lines)?;
@@ -261,7 +261,7 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
 
 fn shown(args: &ShowArgs) -> Result<Shown, ApiError> {
     if let Some(text) = &args.text {
-        // Who says it is filled in where it is taken: nobody signs for another.
+        // The daemon fills in the author: no member signs for another.
         let evidence = Evidence::Asserted { text: input::text(text)?, by: String::new() };
         return Ok(Shown::Evidence(evidence));
     }
@@ -271,7 +271,7 @@ fn shown(args: &ShowArgs) -> Result<Shown, ApiError> {
         return Ok(Shown::Attack(Attack { failure_mode, check, result }));
     }
     if args.field.is_empty() {
-        let message = "say what is shown: --text, --field NAME=VALUE, or --failure-mode with --check and --result";
+        let message = "no evidence given: use --text, --field NAME=VALUE, or --failure-mode with --check and --result";
         return Err(usage(message).next("provost loop status"));
     }
     let mut fields = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The loops and the policies that hold in a directory: those that are built in, as the files change them, and the
-//! project's own.
+//! The loop templates and policies available in a directory: the built-in ones, as modified by configuration files,
+//! and the project's own.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use provost_core::task::{
 use super::spawn::chosen::checks;
 use crate::error::{unknown, usage};
 
-/// Gives the names of all loops: the built-in ones, then those of the files.
+/// Returns the names of all loops: the built-in ones, then those from configuration files.
 pub(crate) fn names(config: &Resolved) -> Vec<String> {
     let own: BTreeSet<&str> = config.loops.keys().map(String::as_str).collect();
     let own = own.into_iter().filter(|name| !BUILT_IN.contains(name));
@@ -27,14 +27,14 @@ pub(crate) fn commands(config: &Resolved) -> Vec<String> {
     checks(config).into_iter().chain(of_loops.map(str::to_owned)).collect()
 }
 
-/// Finds a loop.
+/// Finds a loop by name.
 pub(crate) fn outline(config: &Resolved, name: &str) -> Result<Outline, ApiError> {
     let own = config.loops.get(name);
     let from = own.and_then(|own| own.from.as_ref()).map_or(name, Line::as_str);
     let base = match (built_in(from), own) {
         (Some(base), _) => Outline { name: name.to_owned(), ..base },
         (None, Some(own)) if own.from.is_none() => {
-            Outline::empty(name, "a loop of the project's own")
+            Outline::empty(name, "a loop defined by the project")
         }
         (None, Some(_)) => {
             let known = BUILT_IN.join(", ");
@@ -50,7 +50,7 @@ pub(crate) fn outline(config: &Resolved, name: &str) -> Result<Outline, ApiError
     own.map_or_else(|| Ok(base.clone()), |own| changed(base.clone(), own))
 }
 
-/// Changes a loop as a file says.
+/// Applies a configuration file's changes to a loop.
 fn changed(base: Outline, own: &LoopTemplate) -> Result<Outline, ApiError> {
     let mut outline = Outline {
         max: own.max.on().copied().unwrap_or(base.max),
@@ -61,9 +61,10 @@ fn changed(base: Outline, own: &LoopTemplate) -> Result<Outline, ApiError> {
             Choice::On(most) => Some(most),
         },
         tokens: own.tokens.on().map(|tokens| tokens.get()).or(base.tokens),
-        tools: match own.tools.is_empty() {
-            true => base.tools,
-            false => own.tools.iter().map(|tool| tool.as_str().to_owned()).collect(),
+        tools: if own.tools.is_empty() {
+            base.tools
+        } else {
+            own.tools.iter().map(|tool| tool.as_str().to_owned()).collect()
         },
         ..base
     };
@@ -89,7 +90,7 @@ fn clean_up(word: Configured) -> CleanUp {
     }
 }
 
-/// Finds the policy that a task is to be managed by.
+/// Finds a team's management policy by name.
 pub(crate) fn policy(config: &Resolved, name: &str) -> Result<Policy, ApiError> {
     let known: Vec<&str> = config.policies.keys().map(String::as_str).collect();
     let missing = || unknown("policy", name, &known).next("provost config show");

@@ -16,7 +16,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// List runs and sessions: the live ones and the newest others, problems first
+/// List live and recent runs and sessions, problems first
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost ls\n  provost ls --state needs_input\n  provost ls --runs\n  provost ls --project . --all\n  provost ls --json | jq '.sessions[].state'"
@@ -28,16 +28,16 @@ pub(crate) struct LsArgs {
     /// Only those in this state
     #[arg(long, value_parser = PossibleValuesParser::new(State::ALL.iter().map(|state| state.word())))]
     state: Option<String>,
-    /// Only those of this repository, given by a directory in it
+    /// Only those of the repository that contains this directory
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
     /// Only runs
     #[arg(long, conflicts_with = "role")]
     runs: bool,
-    /// All that were ever recorded
+    /// Everything ever recorded
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// At most so many, the live ones first; without this all live ones and 50 others
+    /// Maximum number, live ones first [default: all live ones and 50 others]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: Option<u32>,
 }
@@ -58,7 +58,7 @@ pub(super) struct ListReply {
 }
 
 impl ListReply {
-    /// Adds what the ledger lost and what runs unknown to it, where there is such.
+    /// Adds lost events and unknown processes of the ledger, if there are any.
     pub(super) fn add_condition(&self, value: &mut Value) {
         if let Some(loss) = &self.ledger_loss {
             value["ledger_loss"] = json!(loss);
@@ -103,7 +103,7 @@ fn show(context: &Context, reply: ListReply) -> Outcome {
     context.ui.lines(&ui::shortage_lines(paint, &shortages))?;
     if sessions.is_empty() && runs.is_empty() {
         context.ui.lines(&ui::unknown_lines(paint, &unknown_holders))?;
-        context.ui.talk("no sessions and no runs");
+        context.ui.talk("no sessions or runs");
         let next = ["provost run GOAL", "provost spawn -- COMMAND", "provost ls --all"];
         context.ui.next(&next.map(str::to_owned));
         return Ok(ExitCode::SUCCESS);
@@ -144,8 +144,8 @@ fn path(args: &LsArgs) -> String {
     )
 }
 
-/// Sessions keep the top of their repository, so a directory inside stands for it. What is no directory
-/// any more is compared as given.
+/// Maps a directory to the top of its repository, which sessions store. A path that is not a directory any more is
+/// compared verbatim.
 fn project(given: &str) -> String {
     let found = std::fs::canonicalize(given).ok().filter(|found| found.is_dir());
     let top = found.map(|dir| settings::project_top(&dir).unwrap_or(dir));
@@ -156,17 +156,15 @@ fn is_directory(given: &str) -> bool {
     Path::new(given).is_dir()
 }
 
-/// Sessions outlive their repository. A directory that is not there and had none is a mistake.
+/// Fails for a missing directory without any session. Sessions may outlive their repository.
 fn known(client: &Client, given: &str) -> Result<(), ApiError> {
     let one = [("project", Some(given.to_owned())), ("limit", Some("1".to_owned()))];
     let reply: ListReply = client.get(&target::query("/v1/sessions", &one))?;
-    match reply.sessions.is_empty() {
-        false => Ok(()),
-        true => {
-            let message = format!("there is no directory {given:?}, and no session was ever in it");
-            Err(ApiError::new(Code::NotFound, message).next("provost ls --all"))
-        }
+    if !reply.sessions.is_empty() {
+        return Ok(());
     }
+    let message = format!("there is no directory {given:?}, and no session was ever in it");
+    Err(ApiError::new(Code::NotFound, message).next("provost ls --all"))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// What the manager of a task works by, and the moves that it records
+/// Manage a team: its configuration and recorded moves
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost manager show --task limits\n  provost manager ack --revision 0 --task limits --as boss\n  provost manager move nudge --because 'it waits for a word' --task limits --as boss"
@@ -38,7 +38,7 @@ enum What {
     Attack(AttackArgs),
 }
 
-/// Show the configuration, with its revision
+/// Show the manager's configuration with its revision
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost manager show --task limits --json > manager.json")]
 struct ShowArgs {
@@ -46,23 +46,23 @@ struct ShowArgs {
     task: OfTask,
 }
 
-/// Give the manager another configuration, as a new revision which it has to acknowledge
+/// Replace the manager's configuration with a new revision
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost manager set - --expect 0 --task limits < manager.json\n  provost manager set --recipe strict --expect 0 --task limits\n  provost manager set --recipe strict --yes --expect 0 --task limits"
 )]
 struct SetArgs {
-    /// The configuration as JSON, in the form of `provost manager show --json`; `-` takes it from standard input. What it
-    /// does not name stays as it is
+    /// Configuration as JSON, in the form of `provost manager show --json`; `-` reads standard input. Omitted keys
+    /// keep their values
     #[arg(required_unless_present = "recipe")]
     config: Option<String>,
-    /// A configuration that is ready to use. Its summary is printed, and with --yes it holds
+    /// Predefined configuration. Prints its summary; --yes applies it
     #[arg(long, conflicts_with = "config", value_parser = RECIPES)]
     recipe: Option<String>,
-    /// What the summary of the recipe says is to hold
+    /// Apply the recipe
     #[arg(long, requires = "recipe")]
     yes: bool,
-    /// The revision that this replaces; another one is not replaced
+    /// Revision to replace; fails if the current one differs
     #[arg(long, value_name = "REVISION")]
     expect: u32,
     #[command(flatten)]
@@ -71,11 +71,11 @@ struct SetArgs {
     key: KeyArgs,
 }
 
-/// Acknowledge the configuration, as the manager that has read it
+/// Acknowledge the configuration as its manager
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost manager ack --revision 0 --task limits --as boss")]
 struct AckArgs {
-    /// The revision that was read
+    /// Revision that was read
     #[arg(long)]
     revision: u32,
     #[command(flatten)]
@@ -107,16 +107,16 @@ impl From<Kind> for MoveKind {
     }
 }
 
-/// Record what is to be done next. In strict mode each deed needs a move that matches it
+/// Record the next move, as strict mode requires
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost manager move wait --because 'its tests still run' --task limits --as boss"
 )]
 struct MoveArgs {
-    /// What is to be done
+    /// Kind of move
     #[arg(value_enum)]
     kind: Kind,
-    /// Why, in 12 letters or digits at least
+    /// Reason, with at least 12 letters or digits
     #[arg(long)]
     because: String,
     #[command(flatten)]
@@ -132,16 +132,16 @@ enum Step {
     Handover,
 }
 
-/// Say that a step of the epilogue is done
+/// Record that a step of the epilogue is done
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost manager epilogue handover --evidence 'written to HANDOVER.md' --task limits"
 )]
 struct EpilogueArgs {
-    /// Which step; checks are run by `provost finish` itself
+    /// Step; `provost finish` itself runs the checks
     #[arg(value_enum)]
     step: Step,
-    /// What was done, in 12 letters or digits at least
+    /// What was done, with at least 12 letters or digits
     #[arg(long)]
     evidence: String,
     #[command(flatten)]
@@ -150,7 +150,7 @@ struct EpilogueArgs {
     key: KeyArgs,
 }
 
-/// Show that somebody tried to disprove the work as a whole
+/// Record a challenge: an attempt to disprove the whole work
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost manager attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through' --task limits"
@@ -159,10 +159,10 @@ struct AttackArgs {
     /// What could fail
     #[arg(long)]
     failure_mode: String,
-    /// How it was tried
+    /// How it was tested
     #[arg(long)]
     check: String,
-    /// What came of it
+    /// Result
     #[arg(long)]
     result: String,
     #[command(flatten)]
@@ -211,18 +211,18 @@ fn set(context: &Context, args: &SetArgs) -> Outcome {
             let current = args.task.meant().find(context)?.config;
             changed(current, &input::text(given)?)?
         }
-        (None, None) => return Err(usage("give a configuration or a recipe").into()),
+        (None, None) => return Err(usage("pass a configuration or --recipe").into()),
     };
     let command = Command::Configure { config: Box::new(config), expected: args.expect };
     args.task.meant().change(context, &command, &args.key)
 }
 
-/// Gives the configuration with what is given in the place of what it says now. Nothing that is given is passed over.
+/// Merges the given keys into the current configuration. An unknown key is an error.
 fn changed(current: Value, given: &str) -> Result<Config, ApiError> {
     let unread =
-        |why: &dyn std::fmt::Display| usage(format!("the configuration cannot be read: {why}"));
+        |why: &dyn std::fmt::Display| usage(format!("cannot parse the configuration: {why}"));
     let given: Value = serde_json::from_str(given).map_err(|why| unread(&why))?;
-    // As `manager show --json` prints it, or alone.
+    // Accepts the output of `manager show --json`, or only its `config`.
     let given = given.get("config").cloned().unwrap_or(given);
     let (Value::Object(mut whole), Value::Object(given)) = (current, given) else {
         return Err(unread(&"expected an object, as `provost manager show --json` prints it"));
@@ -230,7 +230,7 @@ fn changed(current: Value, given: &str) -> Result<Config, ApiError> {
     for (name, value) in given {
         if !whole.contains_key(&name) {
             let known: Vec<&str> = whole.keys().map(String::as_str).collect();
-            let why = format!("{name:?} is no part of it; there are {}", known.join(", "));
+            let why = format!("unknown key {name:?}; expected one of {}", known.join(", "));
             return Err(unread(&why));
         }
         whole.insert(name, value);
@@ -238,7 +238,7 @@ fn changed(current: Value, given: &str) -> Result<Config, ApiError> {
     serde_json::from_value(Value::Object(whole)).map_err(|why| unread(&why))
 }
 
-/// Prints what a recipe would hold a manager to, and changes nothing.
+/// Prints the summary of a recipe without applying it.
 fn confirm(context: &Context, args: &SetArgs, config: &Config) -> Outcome {
     let (name, lines) = (args.recipe.clone().unwrap_or_default(), summary(config));
     let task = args.task.words();
@@ -250,7 +250,7 @@ fn confirm(context: &Context, args: &SetArgs, config: &Config) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.ui.lines(&lines)?;
-    context.ui.talk("nothing was changed: --yes makes it hold");
+    context.ui.talk("nothing was changed: apply it with --yes");
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
@@ -258,7 +258,7 @@ fn confirm(context: &Context, args: &SetArgs, config: &Config) -> Outcome {
 fn show(context: &Context, args: &ShowArgs) -> Outcome {
     let meant = args.task.meant();
     let row = meant.find(context)?;
-    // Whoever has not read it yet says so next.
+    // A manager that has not acknowledged it gets that as the next command.
     let unread = row.blockers.iter().filter(|one| one.code == "contract_unacknowledged");
     let mut next: Vec<String> = unread.filter_map(|one| one.next.clone()).collect();
     if next.is_empty() {
@@ -269,7 +269,7 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let config: Config = serde_json::from_value(row.config.clone())
-        .map_err(|why| usage(format!("the configuration cannot be read: {why}")))?;
+        .map_err(|why| usage(format!("cannot parse the configuration: {why}")))?;
     let (paint, screen) = (context.ui.paint, Screen::output());
     context.ui.lines(&ui::contract_card(paint, screen, &row, &config))?;
     context.ui.next(&next);

@@ -1,4 +1,4 @@
-//! One file for each command: its arguments, whose comments are the help, and what it does.
+//! One file per command: its arguments, whose doc comments are the help, and its implementation.
 
 pub(crate) mod adopt;
 pub(crate) mod agent_hook;

@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context};
 
-/// Divide a goal into tasks, and end with the plan
+/// Break a goal into tasks, without doing them
 ///
-/// An agent reads the goal and the project, asks what is unclear and tells a plan; another reviews it. Nothing is
-/// worked on. `--toml` prints the plan as a file that `provost run --plan` takes, to be edited first.
+/// An agent reads the goal and the project, asks questions and writes a plan; another agent reviews it. `--toml` prints
+/// the plan as a file that you can edit and pass to `provost run --plan`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost plan 'Move the importer to the new API'\n  provost plan --spec docs/feature.md --toml > plan.toml\n  provost run --plan plan.toml --spec docs/feature.md"
@@ -30,7 +30,7 @@ pub(crate) fn run(context: &Context, args: PlanArgs) -> Outcome {
     if opening.is_detached() {
         return run::opened(context, reply, &row);
     }
-    // On standard output is the plan, and nothing else.
+    // Standard output has only the plan.
     let row = follow::until_sealed(context, &row.id)?;
     match row.state.as_str() {
         "completed" => graph::show(context, &row.id, args.toml),

@@ -14,7 +14,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Show what each preset comes to: stages, reviews, checks, and where each value is from
+/// Show the settings of each preset, and their sources
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost presets\n  provost presets careful\n  provost run 'Fix the login' --preset careful"
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct PresetsArgs {
     /// Only this preset
     name: Option<String>,
-    /// The directory that they are shown for
+    /// Directory to resolve the configuration for [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }

@@ -22,27 +22,27 @@ use crate::{cli::Outcome, clock, context::Context, daemon, error::chain, ui};
 
 #[derive(Debug, Args)]
 pub(super) struct RecoverArgs {
-    /// Stop processes that the ledger does not know
+    /// Stop processes that are missing from the ledger
     #[arg(long)]
     stop_unknown: bool,
     /// Continue without the lost events
     ///
-    /// Their numbers are not used again, and `provost events` shows the gap. The files are copied first.
+    /// Their numbers are not reused, and `provost events` shows the gap. The files are copied first.
     #[arg(long)]
     accept_loss: bool,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// What is known about the loss.
+/// The facts about the loss.
 struct Survey {
     loss: Option<Loss>,
-    /// When the last event that is left was recorded.
+    /// The time of the last remaining event.
     last_at: Option<i64>,
     unknown: Vec<UnknownHolder>,
 }
 
-/// What was done about it.
+/// The actions that were taken.
 #[derive(Default)]
 struct Done {
     stopped: Vec<UnknownHolder>,
@@ -77,13 +77,13 @@ fn look(context: &Context) -> Result<Survey, ApiError> {
     Ok(Survey { loss: reader.loss(), last_at: newest.map(|record| record.at.wall_ms), unknown })
 }
 
-/// Refuses to continue on a ledger with further damage, and while something runs whose name a known session may use
-/// again.
+/// Refuses to continue on a ledger with further damage, or while an unknown launch runs whose directory a known session
+/// may reuse.
 fn may_accept(context: &Context, survey: &Survey) -> Result<(), ApiError> {
     let report = verify(&reader(context)?, &mut stream::refold).map_err(|why| storage(&why))?;
     if let Some(damage) = report.differences.first() {
         let message = format!(
-            "what is left of the ledger is damaged ({}), so it cannot be continued; restore a `provost ledger backup`",
+            "the rest of the ledger is damaged ({}) and cannot be continued; restore a `provost ledger backup`",
             damage.what
         );
         return Err(ApiError::new(Code::Storage, message).next("provost ledger verify"));
@@ -92,7 +92,7 @@ fn may_accept(context: &Context, survey: &Survey) -> Result<(), ApiError> {
         survey.unknown.iter().filter(|holder| holder.alive && holder.owner_known).count();
     if in_the_way > 0 {
         let message = format!(
-            "the ledger does not know {in_the_way} running launches of sessions that it knows; stop them first"
+            "{in_the_way} running launches of known sessions are missing from the ledger; stop them first"
         );
         return Err(ApiError::new(Code::Refused, message)
             .next("provost ledger recover --stop-unknown --accept-loss"));
@@ -111,13 +111,13 @@ fn accept(context: &Context, done: &mut Done) -> Result<(), ApiError> {
         let mut ledger =
             SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
         let places = shell::Home::new(&home.path);
-        // Looked at again: what ended meanwhile is moved too. Nothing starts without a daemon.
+        // Read again, to also move launches that ended meanwhile. Nothing starts without a daemon.
         let reader = SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))?;
         let unknown = unknown::survey(&places, &reader).map_err(|why| storage(&why))?;
         drop(reader);
         for holder in unknown.iter().filter(|holder| !holder.alive) {
             unknown::set_aside(&places, holder).map_err(|why| {
-                chain(Code::Storage, &format!("{} cannot be set aside", holder.key), &why)
+                chain(Code::Storage, &format!("cannot move {} aside", holder.key), &why)
             })?;
             done.set_aside += 1;
         }
@@ -174,7 +174,7 @@ fn lines(context: &Context, survey: &Survey, done: &Done) -> Vec<String> {
     lines.extend(ui::unknown_lines(context.ui.paint, &left));
     if let Some(Recovered { loss, copy }) = &done.recovered {
         lines.push(format!(
-            "accepted    the next event is {}; the files as they were are in {}",
+            "accepted    the next event is {}; the previous files are in {}",
             loss.seq + 1,
             copy.display()
         ));
@@ -183,7 +183,7 @@ fn lines(context: &Context, survey: &Survey, done: &Done) -> Vec<String> {
         }
     }
     if lines.is_empty() {
-        lines.push("no events are lost, and the ledger knows every process that runs".to_owned());
+        lines.push("no events are lost, and every running process is in the ledger".to_owned());
     }
     lines
 }

@@ -10,19 +10,19 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context};
 
-/// Give a session another name
+/// Rename a session
 ///
-/// Its id stays, and so do its branch and its worktree. A session that is over keeps its name. Tasks are renamed by
+/// Its ID, branch and worktree stay the same. A closed session keeps its name. Teams are renamed with
 /// `provost task rename`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost rename 1a2b3c4d limits-tests\n  provost rename limits limits-tests --json"
 )]
 pub(crate) struct RenameArgs {
-    /// The session: its id, the beginning or end of it, or its name
+    /// Session ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
-    /// What it is called from now on
+    /// New name
     #[arg(value_parser = label)]
     name: String,
     #[command(flatten)]

@@ -14,22 +14,23 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Replay a task: what happened to it and in the sessions of its members, in one order
+/// Replay a team's events, and those of its sessions
 ///
-/// What anybody wrote is left out unless --content asks for it. Refusals are told, and every message is followed by its
-/// number and correlation from the task into the session that got it.
+/// Text is left out unless --content is given. Refusals are included. Each message carries its number and correlation
+/// from the team into the session that received it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost replay limits\n  provost replay limits --as timeline\n  provost replay limits --as transcript --content\n  provost replay limits --as timeline --json | jq '.rows[] | select(.refused)'"
 )]
 pub(crate) struct ReplayArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_name = "TASK", value_parser = input::parse_name)]
     task: String,
-    /// compact has one line for each message, criterion and session, timeline one for each event, transcript what was said
+    /// Format: compact (a line per message, criterion and session), timeline (a line per event) or transcript
+    /// (messages)
     #[arg(long = "as", value_name = "FORM", value_enum, default_value_t = FormArg::Compact)]
     form: FormArg,
-    /// Show what was written, too
+    /// Also show the text that was written
     #[arg(long)]
     content: bool,
 }

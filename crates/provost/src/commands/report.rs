@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context, error::usage, ui};
 
-/// Say how a session's work stands; agents say it about themselves
+/// Report the status of a session's work (for agents)
 ///
-/// An agent is known by PROVOST_LAUNCH and PROVOST_TOKEN, which Provost gives it. The operator names
-/// the session with --session. A report is never refused because it is late: it is then recorded.
+/// An agent is identified by PROVOST_LAUNCH and PROVOST_TOKEN, which Provost sets. The operator names the session with
+/// --session. A late report is never refused; it is recorded.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost report working --message 'reading the code'\n  provost report completed --message 'all tests pass'\n  provost report failed --session 1a2b3c4d --message 'gave up'\n  provost report fact --branch fix/login"
@@ -29,21 +29,21 @@ pub(crate) struct ReportArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The work goes on
+    /// Report that the work continues
     #[command(after_help = "Examples:\n  provost report working --message 'half of it is done'")]
     Working(ClaimArgs),
-    /// The work cannot go on without a person
+    /// Report that the work needs input from the user
     #[command(after_help = "Examples:\n  provost report needs-input --message 'Which database?'")]
     NeedsInput(ClaimArgs),
-    /// The work is done
+    /// Report that the work is done
     #[command(
         after_help = "Examples:\n  provost report completed\n  provost report completed --message 'see the branch'"
     )]
     Completed(ClaimArgs),
-    /// The work failed
+    /// Report that the work failed
     #[command(after_help = "Examples:\n  provost report failed --message 'the API is gone'")]
     Failed(ClaimArgs),
-    /// Something about the work: a branch, a pull request or an artifact
+    /// Record a branch, a pull request or an artifact
     #[command(
         after_help = "Examples:\n  provost report fact --branch fix/login\n  provost report fact --pr https://example.org/pull/7\n  provost report fact --artifact target/report.html"
     )]
@@ -52,7 +52,7 @@ enum What {
 
 #[derive(Debug, Args)]
 struct ClaimArgs {
-    /// What to add, for people; `-` takes it from standard input
+    /// Message for the user; `-` reads standard input
     #[arg(long, short, value_name = "TEXT")]
     message: Option<String>,
     #[command(flatten)]
@@ -70,20 +70,20 @@ struct FactArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct FactValue {
-    /// The branch that has the work
+    /// Branch with the work
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// The pull request that has the work
+    /// Pull request with the work
     #[arg(long, value_name = "URL")]
     pr: Option<String>,
-    /// A file or address that the work made
+    /// File or address that the work produced
     #[arg(long, value_name = "VALUE")]
     artifact: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct AboutArgs {
-    /// Speak as the operator, about this session
+    /// Report about this session as the operator
     #[arg(long, value_name = "ID", value_parser = input::parse_name)]
     session: Option<String>,
     #[command(flatten)]
@@ -120,23 +120,24 @@ fn request(what: &What) -> Result<(&AboutArgs, ReportRequest), ApiError> {
 fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
     let given = [("branch", &value.branch), ("pr", &value.pr), ("artifact", &value.artifact)];
     let given = given.into_iter().find_map(|(word, value)| Some((word, value.as_deref()?)));
-    let (word, value) = given.ok_or_else(|| usage("a fact is a branch, a pr or an artifact"))?;
+    let (word, value) =
+        given.ok_or_else(|| usage("name a fact with --branch, --pr or --artifact"))?;
     let value = Some(input::text(value)?);
     Ok(ReportRequest { fact: Some(word.to_owned()), value, ..ReportRequest::default() })
 }
 
-/// Says who speaks: the operator if a session is named, else the launch that this process belongs to.
+/// Sets the reporter: the operator if a session is named, otherwise the launch that this process belongs to.
 fn sign(context: &Context, about: &AboutArgs, request: &mut ReportRequest) -> Result<(), ApiError> {
     if about.session.is_some() {
         request.session.clone_from(&about.session);
         return Ok(());
     }
     telling::sign(context, request);
-    match request.launch.is_some() && request.token.is_some() {
-        true => Ok(()),
-        false => Err(usage("nobody knows who speaks: PROVOST_LAUNCH and PROVOST_TOKEN are set only for agents that Provost started")
-            .next("provost report completed --session ID")),
+    if request.launch.is_some() && request.token.is_some() {
+        return Ok(());
     }
+    Err(usage("not called from inside an agent; name the session with --session ID")
+        .next("provost report completed --session ID"))
 }
 
 fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> Outcome {
@@ -146,7 +147,8 @@ fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> Outcome {
         let value = json!({"ok": true, "standing": "recorded", "id": id, "dropped": path});
         context.ui.result(value, &[])?;
     } else {
-        let told = format!("recorded: no daemon answers here; it will find {path}");
+        let told =
+            format!("recorded in {path}: the daemon is not reachable and will read it later");
         context.ui.line(&told)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -10,31 +10,31 @@ use serde_json::json;
 use super::{input, run};
 use crate::{cli::Outcome, clock, context::Context, target, ui};
 
-/// A card that is not there so long after the outcome will not come.
+/// A card that is missing this long after the outcome, in milliseconds, will not be written any more.
 const WRITTEN_WITHIN_MS: i64 = 10_000;
 
-/// The longest card that is read.
+/// The maximum size of a card, in bytes.
 const MAX_CARD: u64 = 256 << 20;
 
-/// Between two looks for it.
+/// The pause between two attempts to read it.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Print the report card of a run: asked, decided, changed, proved, reviewed, still open, used
+/// Print the report card of a run
 ///
-/// It is written once, when the run's outcome is sealed, and is not changed afterwards. A run that was resumed
-/// has one for each time that it ended.
+/// It summarizes the goal, decisions, changes, evidence, reviews, open points and usage. It is written once, when the
+/// run's outcome is sealed, and never changes. A resumed run has one card for each time it ended.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost report-card 1a2b3c4d\n  provost report-card 1a2b3c4d --html > card.html"
 )]
 pub(crate) struct ReportCardArgs {
-    /// The run: its id, the beginning or end of it, or its name
+    /// Run ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
-    /// As a page of HTML instead of Markdown
+    /// Print HTML instead of Markdown
     #[arg(long)]
     html: bool,
-    /// That of the N-th time that the run ended, instead of the newest
+    /// Card of the N-th time the run ended [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     leg: Option<u32>,
 }
@@ -44,8 +44,10 @@ pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
     let ended = if row.sealed { row.leg } else { row.leg - 1 };
     let leg = args.leg.unwrap_or(ended);
     if leg == 0 || leg > ended {
-        let message =
-            format!("run {} has not ended yet, so it has no such card", ui::short(&row.id));
+        let message = format!(
+            "run {} has not ended that often yet, so it has no such card",
+            ui::short(&row.id)
+        );
         let error = ApiError::new(Code::Refused, message);
         return Err(run::next_commands(&row).into_iter().fold(error, ApiError::next).into());
     }
@@ -53,17 +55,16 @@ pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
     let path = context.trusted_home()?.path.join("runs").join(&row.id).join(name);
     let text =
         written(&path, row.sealed_at.unwrap_or_default()).map_err(|why| unread(&row.id, &why))?;
-    match context.ui.json {
-        true => {
-            let card = json!({"ok": true, "id": row.id, "leg": leg, "path": path, "text": text});
-            context.ui.result(card, &[])?;
-        }
-        false => context.ui.raw(text.as_bytes())?,
+    if context.ui.json {
+        let card = json!({"ok": true, "id": row.id, "leg": leg, "path": path, "text": text});
+        context.ui.result(card, &[])?;
+    } else {
+        context.ui.raw(text.as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a card. It is written right after the outcome is told, so one that is not there may come any moment.
+/// Reads a card. It is written right after the outcome is published, so a missing one may appear any moment.
 fn written(path: &Path, sealed_at: i64) -> io::Result<String> {
     let until = sealed_at.saturating_add(WRITTEN_WITHIN_MS);
     loop {
@@ -78,14 +79,13 @@ fn written(path: &Path, sealed_at: i64) -> io::Result<String> {
 
 fn unread(id: &str, why: &io::Error) -> ApiError {
     let short = ui::short(id);
-    let (code, message) = match why.kind() == io::ErrorKind::NotFound {
-        true => (
-            Code::NotFound,
-            format!(
-                "the report card of run {short} is not there: it is still being written, could not be, was removed by `provost gc`, or is in the home that the run was imported from"
-            ),
-        ),
-        false => (Code::Storage, format!("the report card of run {short} cannot be read: {why}")),
+    let (code, message) = if why.kind() == io::ErrorKind::NotFound {
+        let message = format!(
+            "the report card of run {short} is missing: it is still being written, could not be written, was removed by `provost gc`, or is in the home the run was imported from"
+        );
+        (Code::NotFound, message)
+    } else {
+        (Code::Storage, format!("cannot read the report card of run {short}: {why}"))
     };
     ApiError::new(code, message).next(format!("provost events {short}"))
 }

@@ -9,22 +9,22 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context};
 
-/// Correct an outcome: the operator decides, and says why
+/// Override the outcome of a session, with a reason
 ///
-/// The sealed outcome stays on record; this appends another. Nobody can resolve to `succeeded`, which
-/// only checks can give.
+/// The sealed outcome stays on record; this appends another. `succeeded` is not available, because only checks can
+/// establish it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost resolve 1a2b3c4d --as accepted --because 'read the diff, it is right'\n  provost resolve fixer --as failed --because 'it only deleted the test'"
 )]
 pub(crate) struct ResolveArgs {
-    /// The session: its id, the beginning or end of it, or its name
+    /// Session ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
-    /// The outcome that holds from now on
+    /// New outcome
     #[arg(long = "as", value_name = "OUTCOME")]
     to: Outcomes,
-    /// Why, for the record
+    /// Reason, for the record
     #[arg(long, value_name = "TEXT")]
     because: String,
     #[command(flatten)]

@@ -10,23 +10,23 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context};
 
-/// What an agent is told if nothing else is given.
+/// The default instruction.
 const GO_ON: &str =
-    "Go on with your work where you were. Look at the files first: they are as they were left.";
+    "Continue your work where you left off. Look at the files first: they are as you left them.";
 
-/// Go on with a session that was stopped or has ended, in the same conversation, or with a run
+/// Continue a stopped or finished session or run
 ///
-/// A run that failed or was cancelled goes on with exactly what is left of it. What was imported from another home runs
-/// nothing here until --take-over is given: its record names the programs.
+/// A session continues in the same conversation. A run that failed or was cancelled continues with its remaining work.
+/// Imported work runs nothing here without --take-over, because its record names the programs.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost resume 1a2b3c4d\n  provost resume 1a2b3c4d 'The network is back: go on.'"
+    after_help = "Examples:\n  provost resume 1a2b3c4d\n  provost resume 1a2b3c4d 'The network is back: continue.'"
 )]
 pub(crate) struct ResumeArgs {
-    /// The session or run: its id, the beginning or end of it, or its name
+    /// Session or run ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
-    /// What to say to a session; `-` takes it from standard input
+    /// Instruction for a session; `-` reads standard input
     text: Option<String>,
     #[command(flatten)]
     take_over: TakeOverArgs,
@@ -39,8 +39,8 @@ pub(crate) fn run(context: &Context, args: &ResumeArgs) -> Outcome {
     args.take_over.apply(context, &args.id)?;
     let send = SendRequest { text, supersede: false };
     if args.text.is_some() {
-        // A run words by itself what its agents are told.
+        // A run writes the instructions of its agents itself.
         return change(context, &args.id, "send", &send, &args.key);
     }
-    change_any(context, &args.id, ("send", &send), ("resume", &json!({})), &args.key)
+    change_any(context, &args.id, "send", &send, "resume", &json!({}), &args.key)
 }

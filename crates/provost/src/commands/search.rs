@@ -14,22 +14,22 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Find tasks, sessions, runs, pairs and events by words, the newest first
+/// Search teams, sessions, runs, members and events
 ///
-/// All words have to be there; one of three letters or more is also found at the beginning of a longer one. Pairs are the
-/// members of tasks. Events of archived streams are not found; the streams themselves are.
+/// Newest first. All words must match; a word of three or more letters also matches the beginning of a longer one.
+/// Pairs are the members of teams. Events of archived streams are not found; the streams themselves are.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost search rate limit\n  provost search limits --in tasks --in pairs\n  provost search missing_evidence --in events --limit 50\n  provost search limits --json | jq '.hits[].communication.receive_command'"
 )]
 pub(crate) struct SearchArgs {
-    /// What is looked for
+    /// Words to search for
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
-    /// Look only there; may be repeated
+    /// Search only this kind (repeatable)
     #[arg(long = "in", value_name = "KIND", value_enum)]
     within: Vec<Place>,
-    /// At most so many of each kind
+    /// Maximum number of results per kind
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 }
@@ -72,13 +72,15 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if reply.hits.is_empty() {
-        context.ui.talk("nothing was found");
+        context.ui.talk("no results");
         context.ui.next(&["provost task ls".to_owned(), "provost ls --all".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
     context.ui.lines(&ui::hit_lines(context.ui.paint, Screen::output(), &reply.hits))?;
     if !reply.more.is_empty() {
-        context.ui.talk(&format!("there are more {}: see --limit", reply.more.join(", ")));
+        context
+            .ui
+            .talk(&format!("there are more {}; raise --limit to see them", reply.more.join(", ")));
     }
     context.ui.next(&first);
     Ok(ExitCode::SUCCESS)

@@ -11,25 +11,25 @@ use super::{
 };
 use crate::{cli::Outcome, context::Context, error::usage};
 
-/// Say something to a session's agent, or to a member of a task
+/// Send a message to a session or a member of a team
 ///
-/// To a session: while an attempt is open the text steers it; afterwards it is the next instruction. To a member of a
-/// task, with --to: the text is stored and delivered once, when the member takes it.
+/// A message to a session steers its open attempt, or becomes the next instruction. With --to it goes to a member of a
+/// team: it is stored, and delivered once when the member takes it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost send 1a2b3c4d 'Also update the changelog.'\n  provost send fixer - < instruction.md\n  provost send fixer --supersede 'Leave that; fix the tests first.'\n  provost send --to hand 'Begin with the tests.' --task limits\n  provost send --to operator 'Which limit?' --task limits --as boss"
 )]
 pub(crate) struct SendArgs {
-    /// The session: its id, the beginning or end of it, or its name. Left out with --to
+    /// Session ID (a unique part is enough) or name; omit it with --to
     #[arg(value_name = "SESSION")]
     first: String,
-    /// What to say; `-` takes it from standard input
+    /// Message; `-` reads standard input
     #[arg(value_name = "TEXT")]
     second: Option<String>,
     /// End the open attempt as superseded and make this the next instruction
     #[arg(long, conflicts_with = "to")]
     supersede: bool,
-    /// The member of a task that it is for, or `operator`
+    /// Member of a team to send it to, or `operator`
     #[arg(long, value_name = "MEMBER")]
     to: Option<String>,
     #[command(flatten)]
@@ -44,19 +44,19 @@ pub(crate) struct SendArgs {
 
 #[derive(Debug, Args)]
 struct MessageArgs {
-    /// What the message is
+    /// Kind of message
     #[arg(long, value_enum, requires = "to", default_value = "instruction")]
     kind: KindArg,
-    /// Which of several comes first
+    /// Priority among the member's messages
     #[arg(long, value_enum, requires = "to", default_value = "normal")]
     priority: PriorityArg,
-    /// How long it is of use, as in 30m; nobody is offered it afterwards
+    /// Time until it expires, such as 30m; it is not offered afterwards
     #[arg(long, value_name = "TIME", requires = "to", value_parser = input::parse_age)]
     expires: Option<u64>,
-    /// What belongs together, through all answers
+    /// ID that links a message with all its answers
     #[arg(long, value_name = "ID", requires = "to")]
     correlation: Option<String>,
-    /// Give it to a session of Provost's also in the middle of its turn, where its agent can be steered
+    /// Deliver it to a supervised session even during its turn, if its agent supports steering
     #[arg(long, requires = "to")]
     steer: bool,
 }
@@ -78,24 +78,24 @@ enum PriorityArg {
 pub(crate) fn run(context: &Context, args: &SendArgs) -> Outcome {
     match (&args.to, &args.second) {
         (None, Some(text)) => {
-            input::parse_name(&args.first).map_err(|why| usage(format!("the session: {why}")))?;
+            input::parse_name(&args.first)
+                .map_err(|why| usage(format!("invalid session: {why}")))?;
             let request = SendRequest { text: input::text(text)?, supersede: args.supersede };
             args.take_over.apply(context, &args.first)?;
             change(context, &args.first, "send", &request, &args.key)
         }
         (Some(_), None) if args.take_over.is_given() => {
-            Err(usage("--take-over is about a session, and --to names a member of a task")
+            Err(usage("--take-over applies to a session, but --to names a member of a team")
                 .next("provost resume SESSION --take-over")
                 .into())
         }
         (Some(to), None) => post(context, args, to),
-        (None, None) => Err(usage("say what to send, and to whom")
+        (None, None) => Err(usage("name a recipient and a text")
             .next("provost send SESSION TEXT")
             .next("provost send --to MEMBER TEXT")
             .into()),
         (Some(_), Some(_)) => {
-            let message =
-                "with --to the text is all that is named besides: the task is named with --task";
+            let message = "--to takes only a text as argument; name the team with --task";
             Err(usage(message).next("provost send --to MEMBER TEXT --task TASK").into())
         }
     }

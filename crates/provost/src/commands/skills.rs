@@ -22,7 +22,7 @@ use crate::{
     ui::{Fit, Screen, Table, Tone, clean},
 };
 
-/// Show the skills that Codex gets, and install those of Provost itself
+/// List Codex's skills, and install those of Provost
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost skills list\n  provost skills install --dry-run\n  provost skills list --cwd ~/src/app --json"
@@ -34,19 +34,19 @@ pub(crate) struct SkillsArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List every skill that was found: those that a session gets, and those that it does not, with the reason
+    /// List every skill, used or skipped with the reason
     #[command(
         after_help = "Examples:\n  provost skills list\n  provost skills list --json | jq '.skills[] | select(.used | not)'"
     )]
     List(ListArgs),
-    /// Install the skills by which agents learn to manage and to review with Provost
+    /// Install the skills for managing and reviewing with Provost
     ///
-    /// Each is a stub that tells the agent to run `provost guide`. Nothing is written over that is not Provost's.
+    /// Each is a stub that points the agent to `provost guide`. Files that are not Provost's are never overwritten.
     #[command(
         after_help = "Examples:\n  provost skills install\n  provost skills install --repo --dry-run\n  provost skills install --to ~/.codex/skills"
     )]
     Install(PlaceArgs),
-    /// Remove what `install` wrote, and nothing else
+    /// Remove the skills that `install` wrote, and nothing else
     #[command(
         after_help = "Examples:\n  provost skills remove\n  provost skills remove --repo --dry-run"
     )]
@@ -55,20 +55,20 @@ enum What {
 
 #[derive(Debug, Args)]
 struct PlaceArgs {
-    /// In `.agents/skills` of the repository that this is in, instead of `~/.agents/skills`
+    /// Use `.agents/skills` of the current repository instead of `~/.agents/skills`
     #[arg(long, conflicts_with = "to")]
     repo: bool,
-    /// In this directory
+    /// Use this directory
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Say what would be done, and do nothing
+    /// Show what would change, without changing it
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// Where the session would work
+    /// Directory the session would work in [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -81,13 +81,13 @@ pub(crate) fn run(context: &Context, args: &SkillsArgs) -> Outcome {
     };
     let cwd = args.cwd.clone().map_or_else(|| context.environment.here(), Ok)?;
     let cwd = std::fs::canonicalize(&cwd)
-        .map_err(|why| usage(format!("cannot go to {}: {why}", cwd.display())))?;
+        .map_err(|why| usage(format!("cannot resolve {}: {why}", cwd.display())))?;
     let config = settings::load(&context.environment, &cwd, Vec::new())?;
     let skills = Setup::new(&context.environment, &config)?.skills(&cwd)?;
     show(context, &skills)
 }
 
-/// Plans for every stub first: where one is refused, nothing is done at all.
+/// Installs the stubs. Plans all of them first: if one is refused, nothing is changed.
 fn install(context: &Context, args: &PlaceArgs) -> Outcome {
     let root = place(context, args)?;
     let mut plans = Vec::new();
@@ -95,13 +95,15 @@ fn install(context: &Context, args: &PlaceArgs) -> Outcome {
         let deed = stub.planned_install(&root).map_err(|why| failed(stub, &root, &why))?;
         if let Deed::Refuse(why) = deed {
             let path = stub.directory(&root).display().to_string();
-            let message = format!("{path} stays as it is, and nothing was done: {why}");
+            let message = format!("cannot install {path}, nothing was changed: {why}");
             return Err(ApiError::new(Code::Refused, message).into());
         }
         plans.push((stub, deed));
     }
-    for (stub, deed) in plans.iter().filter(|_| !args.dry_run) {
-        stub.carry_out(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+    if !args.dry_run {
+        for (stub, deed) in &plans {
+            stub.carry_out(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+        }
     }
     tell(context, &plans, &root, args.dry_run)
 }
@@ -110,7 +112,7 @@ fn failed(stub: &Stub, root: &Path, why: &std::io::Error) -> ApiError {
     usage(format!("cannot change {}: {why}", stub.directory(root).display()))
 }
 
-/// Removes each by itself: one that somebody changed stays, and is no reason to keep the others.
+/// Removes each stub separately: one that the user changed stays, and does not keep the others.
 fn remove(context: &Context, args: &PlaceArgs) -> Outcome {
     let root = place(context, args)?;
     let (mut plans, mut kept) = (Vec::new(), Vec::new());
@@ -122,15 +124,16 @@ fn remove(context: &Context, args: &PlaceArgs) -> Outcome {
             }
         }
     }
-    for (stub, deed) in plans.iter().filter(|_| !args.dry_run) {
-        stub.carry_out(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+    if !args.dry_run {
+        for (stub, deed) in &plans {
+            stub.carry_out(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+        }
     }
     if kept.is_empty() {
         return tell(context, &plans, &root, args.dry_run);
     }
-    let stay = |(stub, why): &(&Stub, &str)| {
-        format!("{} stays as it is: {why}", stub.directory(&root).display())
-    };
+    let stay =
+        |(stub, why): &(&Stub, &str)| format!("{} is kept: {why}", stub.directory(&root).display());
     let gone = plans.iter().filter(|(_, deed)| *deed == Deed::Remove).map(|(stub, _)| {
         let would = if args.dry_run { "would be " } else { "" };
         format!("{} {would}removed", stub.directory(&root).display())
@@ -147,7 +150,7 @@ fn place(context: &Context, args: &PlaceArgs) -> Result<PathBuf, ApiError> {
             let here = context.environment.here()?;
             let top = here.ancestors().find(|above| above.join(".git").exists());
             top.map(skills).ok_or_else(|| {
-                usage(format!("{} is in no repository", here.display()))
+                usage(format!("{} is not in a git repository", here.display()))
                     .next("provost skills install --to DIR")
             })
         }
@@ -178,7 +181,7 @@ fn tell(context: &Context, plans: &[(&Stub, Deed)], root: &Path, dry_run: bool) 
         .map(|(stub, deed)| {
             let path = clean(&stub.directory(root).display().to_string());
             match deed {
-                Deed::Nothing => format!("{path}: as it should be"),
+                Deed::Nothing => format!("{path}: up to date"),
                 Deed::Write | Deed::Replace | Deed::Remove | Deed::Refuse(_) => {
                     format!("{path}: {would}{}", done(*deed))
                 }
@@ -254,7 +257,7 @@ fn table(context: &Context, skills: &[Skill]) -> Vec<String> {
     for skill in skills {
         let (tone, standing) = match &skill.standing {
             Standing::Used(Delivery::Native) => (Tone::Good, "used".to_owned()),
-            Standing::Used(Delivery::Linked) => (Tone::Good, "used, by a link".to_owned()),
+            Standing::Used(Delivery::Linked) => (Tone::Good, "used, linked".to_owned()),
             Standing::Used(Delivery::Within(outer)) => {
                 (Tone::Good, format!("used, within {}", outer.display()))
             }

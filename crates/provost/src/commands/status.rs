@@ -27,25 +27,25 @@ use crate::{
     ui::{self, Beside, Screen},
 };
 
-/// Show what is true: of one session, run or task, or of all at a glance
+/// Show one session, run or team, or an overview
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status 1a2b3c4d --watch\n  provost status 1a2b3c4d --at 120\n  provost status limits --diff 100..120\n  provost status fixer --json | jq .state"
 )]
 pub(crate) struct StatusArgs {
-    /// The session, run or task: its id, the beginning or end of it, or its name
+    /// Session, run or team: ID (a unique part is enough) or name [default: overview]
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
-    /// Show why: the rule and the facts behind a session's state, or what a run waits for or ended by, with its session
+    /// Show the rule and the facts behind a session's state, or why a run waits or ended, with its session
     #[arg(long, requires = "id", conflicts_with = "watch")]
     why: bool,
-    /// Show it again whenever something happens, until its outcome is sealed; with --json a line for each time
+    /// Update on every event until the outcome is sealed; with --json print a line each time
     #[arg(short, long, requires = "id")]
     watch: bool,
-    /// Show it as it was after this event of the ledger; also of a task
+    /// Show the state after this event of the ledger
     #[arg(long, value_name = "SEQ", requires = "id", conflicts_with_all = ["why", "watch", "diff"])]
     at: Option<u64>,
-    /// Show which fields are different between two events of the ledger; also of a task
+    /// Show the fields that differ between two events of the ledger
     #[arg(long, value_name = "FROM..TO", requires = "id", conflicts_with_all = ["why", "watch"], value_parser = past::parse_span)]
     diff: Option<(u64, u64)>,
 }
@@ -54,7 +54,7 @@ pub(crate) fn run(context: &Context, args: &StatusArgs) -> Outcome {
     let client = context.daemon()?;
     match &args.id {
         Some(id) if args.at.is_some() || args.diff.is_some() => {
-            past::run(context, &client, id, (args.at, args.diff))?;
+            past::run(context, &client, id, args.at, args.diff)?;
         }
         None => overview(context, &client)?,
         Some(id) => match found(&client, id)? {
@@ -69,13 +69,13 @@ pub(crate) fn run(context: &Context, args: &StatusArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a status is asked of.
+/// The subject of a status.
 enum Found {
     Target(Target),
     Task(Box<StandingTaskRow>),
 }
 
-/// A task is meant if nothing else is.
+/// Finds a session or run, otherwise a team.
 fn found(client: &Client, id: &str) -> Result<Found, ApiError> {
     let missing = match target::find_any(client, id) {
         Ok(meant) => return Ok(Found::Target(meant)),
@@ -87,7 +87,7 @@ fn found(client: &Client, id: &str) -> Result<Found, ApiError> {
     match client.get::<TaskReply>(&target::task(id)) {
         Ok(reply) => Ok(Found::Task(Box::new(reply.task))),
         Err(error) if error.code == Code::NotFound => {
-            let message = format!("there is no session, run or task \"{id}\"");
+            let message = format!("there is no session, run or team \"{id}\"");
             Err(ApiError { message, ..missing })
         }
         Err(error) => Err(error),
@@ -127,7 +127,7 @@ fn one_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error
     Ok(())
 }
 
-/// Shows why a run is in its state, then the facts of the session that this is about.
+/// Shows why a run is in its state, then the facts of the session responsible for it.
 fn why_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error> {
     let named = |id: &str| row.sessions.iter().find(|session| session.id == id);
     let session = row.why_session.as_deref().and_then(named);
@@ -155,7 +155,7 @@ fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
     let reply: Value = client.get(&target::action(id, "why"))?;
     let shown: Option<WhyReply> = serde_json::from_value(reply.clone()).ok();
     let mut next = shown.as_ref().map(|why| next_commands(&why.session)).unwrap_or_default();
-    // This is what was just asked for.
+    // The user just ran this command.
     next.retain(|command| !command.ends_with(" --why"));
     match (context.ui.json, shown) {
         (true, _) | (false, None) => context.ui.result(reply, &next),

@@ -11,12 +11,12 @@ use crate::{cli::Outcome, context::Context};
 
 /// End a session's process and keep the session
 ///
-/// The process is interrupted, then sent TERM, then KILL, with all its descendants. What it did stays,
-/// and the session can be given a new instruction.
+/// The process and all its descendants are interrupted, then sent TERM, then KILL. Its work stays, and the session can
+/// get a new instruction.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost stop 1a2b3c4d\n  provost stop fixer --json")]
 pub(crate) struct StopArgs {
-    /// The session: its id, the beginning or end of it, or its name
+    /// Session ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     #[command(flatten)]

@@ -30,7 +30,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Tasks that stand alone: open them, bind who works on them, pause and end them
+/// Manage teams: open, bind members, pause and end them
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task new limits --goal 'Limit how often each caller may call' --check 'cargo test'\n  provost task bind limits hand --role worker\n  provost task show limits\n  provost task ls"
@@ -58,30 +58,30 @@ enum What {
     Choose(ChooseArgs),
 }
 
-/// Open a task, with nobody working on it yet
+/// Open a team without members
 ///
-/// `provost pair` opens one together with who works on it.
+/// `provost pair` opens a team together with its members.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task new limits --goal 'Limit how often each caller may call'\n  provost task new limits --goal - --check 'cargo test' < goal.md"
 )]
 struct NewArgs {
-    /// What it is called; unique among tasks that are open
+    /// Name; unique among open teams
     #[arg(value_parser = label)]
     name: String,
-    /// What is to be reached; `-` takes it from standard input
+    /// Goal; `-` reads standard input
     #[arg(long)]
     goal: String,
-    /// The goal in one line, for lists
+    /// Goal in one line, for lists
     #[arg(long)]
     summary: Option<String>,
-    /// A command that must pass on what is finished; may be repeated
+    /// Command that must pass on the finished work (repeatable)
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
-    /// Have it managed by these rules of the configuration, and no agent
+    /// Manage it by this policy from the configuration instead of an agent
     #[arg(long, value_name = "NAME", value_parser = input::parse_name)]
     policy: Option<String>,
-    /// Where the work is
+    /// Directory of the work [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     #[command(flatten)]
@@ -90,13 +90,13 @@ struct NewArgs {
     key: KeyArgs,
 }
 
-/// How long messages may be held
+/// The time limits of messages
 #[derive(Debug, Args)]
 pub(crate) struct WindowArgs {
-    /// How long a message that was offered is held for whoever took the offer
+    /// How long an offered message is reserved for the member that took the offer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = input::parse_age)]
     offer: u64,
-    /// How long whoever accepted a message may take to acknowledge it, before it is offered again
+    /// How long a member may take to acknowledge an accepted message before it is offered again
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = input::parse_age)]
     lease: u64,
 }
@@ -107,18 +107,18 @@ impl WindowArgs {
     }
 }
 
-/// List tasks: those that are open, and the newest others
+/// List open teams, and the newest closed ones
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task ls\n  provost task ls --json | jq '.tasks[].state'"
 )]
 struct LsArgs {
-    /// At most so many of those that are over
+    /// Maximum number of closed teams
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
 }
 
-/// Show a task: its members, criteria, messages, loop, and what keeps it from being finished
+/// Show a team's members, criteria, messages and blockers
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task show limits\n  provost task show --json")]
 struct ShowArgs {
@@ -126,7 +126,7 @@ struct ShowArgs {
     task: NamedTask,
 }
 
-/// What a member is there for.
+/// The role of a member.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RoleArg {
     Worker,
@@ -144,22 +144,22 @@ impl From<RoleArg> for Role {
     }
 }
 
-/// Bind somebody to a task: a session, or whoever asks for its messages
+/// Bind a session or an external member to a team
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task bind limits hand --role worker --session 1a2b3c4d\n  provost task bind limits boss --role manager\n  provost task bind limits app --role worker --thread THREAD --title 'Limits'"
 )]
 struct BindArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
-    /// What the member is called; unique in the task, for ever
+    /// Name of the member; unique in the team and never reused
     #[arg(value_parser = label)]
     name: String,
-    /// What it is there for
+    /// Role of the member
     #[arg(long, value_enum)]
     role: RoleArg,
-    /// Its session; without one it asks for its messages with `provost inbox next`
+    /// Session of the member; without one it pulls its messages with `provost inbox next`
     #[arg(long, value_name = "SESSION", value_parser = input::parse_name)]
     session: Option<String>,
     #[command(flatten)]
@@ -168,13 +168,13 @@ struct BindArgs {
     key: KeyArgs,
 }
 
-/// Where somebody finds the member elsewhere; no rule asks for these
+/// Where to find a member opened elsewhere; for information only
 #[derive(Debug, Args)]
 pub(crate) struct LabelFlags {
-    /// The id of the conversation of a member that is opened elsewhere, in the application that has it
+    /// ID of the conversation of a member opened elsewhere, in its application
     #[arg(long, value_parser = label)]
     thread: Option<String>,
-    /// The title of that conversation
+    /// Title of that conversation
     #[arg(long, value_parser = label)]
     title: Option<String>,
 }
@@ -185,64 +185,64 @@ impl LabelFlags {
     }
 }
 
-/// Let a member go
+/// Remove a member from a team
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task retire limits hand --because 'its part is done'\n  provost task retire limits hand --to hand-2 --because 'its part is done'"
 )]
 struct RetireArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
-    /// Who leaves
+    /// Member that leaves
     #[arg(value_parser = label)]
     name: String,
-    /// Why
+    /// Reason
     #[arg(long)]
     because: String,
-    /// Give its open messages to this member
+    /// Reassign its open messages to this member
     #[arg(long, value_name = "MEMBER", value_parser = label, conflicts_with = "dead_letter")]
     to: Option<String>,
-    /// Dead-letter its open messages; senders and managers are told
+    /// Dead-letter its open messages and notify senders and managers
     #[arg(long)]
     dead_letter: bool,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// Let another take a member's place, with what it has to know
+/// Replace a member, with a handover
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task rotate limits hand hand-2 --session 5e6f7a8b --handover 'The tests are written, the limit is not.'"
 )]
 struct RotateArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
-    /// Who leaves, if it is still bound
+    /// Member that leaves, if it is still bound
     #[arg(value_parser = label)]
     from: String,
-    /// Who takes its place; a name that was not used in the task
+    /// Name of the successor; must be unused in the team
     #[arg(value_parser = label)]
     to: String,
-    /// The session of whoever takes its place
+    /// Session of the successor
     #[arg(long, value_name = "SESSION", value_parser = input::parse_name)]
     session: Option<String>,
-    /// What it has to know; `-` takes it from standard input
+    /// Handover text for the successor; `-` reads standard input
     #[arg(long)]
     handover: String,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// Say where a member is found elsewhere
+/// Record where a member opened elsewhere can be found
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task label limits hand --title 'Limits'")]
 struct LabelArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
-    /// Who is meant
+    /// Member to label
     #[arg(value_parser = label)]
     name: String,
     #[command(flatten)]
@@ -251,38 +251,38 @@ struct LabelArgs {
     key: KeyArgs,
 }
 
-/// Give a task another name
+/// Rename a team
 ///
-/// Its id stays, and so does all that refers to it by that. A task that is over keeps its name.
+/// Its ID and references to it stay the same. A closed team keeps its name.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task rename limits call-limits\n  provost task rename 1a2b3c4d call-limits --json"
 )]
 struct RenameArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
-    /// What it is called from now on; unique among tasks that are open
+    /// New name; unique among open teams
     #[arg(value_parser = label)]
     name: String,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// Pause a task: nothing is delivered until it goes on
+/// Pause a team: nothing is delivered until it resumes
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task pause limits --because 'until Monday'")]
 struct BecauseArgs {
     #[command(flatten)]
     task: NamedTask,
-    /// Why
+    /// Reason
     #[arg(long)]
     because: String,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// Let a paused task go on
+/// Resume a paused team
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task go-on limits")]
 struct GoOnArgs {
@@ -292,7 +292,7 @@ struct GoOnArgs {
     key: KeyArgs,
 }
 
-/// End a task as failed, and stop the sessions that were opened for it
+/// End a team as failed, and stop its sessions
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task fail limits --because 'the library cannot do it'"
@@ -302,7 +302,7 @@ struct FailArgs {
     rest: BecauseArgs,
 }
 
-/// End a task as cancelled, and stop the sessions that were opened for it
+/// End a team as cancelled, and stop its sessions
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task cancel limits --because 'nobody needs it'")]
 struct CancelArgs {
@@ -310,15 +310,16 @@ struct CancelArgs {
     rest: BecauseArgs,
 }
 
-/// Propose what comes next: the worker first, then the manager, each without knowing what the other wrote
+/// Propose the next step, blind to the other's proposal
 ///
-/// When both are written, whoever reviews is given them and chooses with `provost task choose`; without a reviewer you do.
+/// The worker proposes first, then the manager. When both have, the reviewer gets both proposals and chooses with
+/// `provost task choose`; without a reviewer you do.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task propose 'Now the second caller, with a test that fails first.' --task limits --as hand\n  provost task propose - --task limits --as boss < next.md"
 )]
 struct ProposeArgs {
-    /// What is to come next; `-` takes it from standard input
+    /// Proposed next step; `-` reads standard input
     text: String,
     #[command(flatten)]
     task: OfTask,
@@ -326,9 +327,9 @@ struct ProposeArgs {
     key: KeyArgs,
 }
 
-/// Choose between two proposals for what comes next, or stop
+/// Choose between two proposals for the next step, or stop
 ///
-/// For a reviewer, or you; who proposed does not choose. A stop pauses the task, and so does a reviewer that fails.
+/// Only the reviewer, or you, can choose; a proposer cannot. `stop` pauses the team, and so does a reviewer that fails.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost task choose worker --because 'it is smaller, and shows more' --task limits --as eye\n  provost task choose stop --because 'neither says how it is tested' --task limits --as eye"
@@ -336,7 +337,7 @@ struct ProposeArgs {
 struct ChooseArgs {
     #[arg(value_enum)]
     choice: ChoiceArg,
-    /// Why
+    /// Reason
     #[arg(long)]
     because: String,
     #[command(flatten)]
@@ -347,9 +348,9 @@ struct ChooseArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ChoiceArg {
-    /// What the worker proposes
+    /// The worker's proposal
     Worker,
-    /// What the manager proposes
+    /// The manager's proposal
     Manager,
     /// Neither
     Stop,
@@ -409,10 +410,12 @@ fn because(context: &Context, args: &BecauseArgs, of: impl Fn(String) -> Command
     args.task.meant().change(context, &of(input::text(&args.because)?), &args.key)
 }
 
-/// Gives the spec of a task as it is asked for.
+/// Builds the spec of a team.
 pub(crate) fn spec(
     context: &Context,
-    (name, goal, summary): (&str, String, Option<String>),
+    name: &str,
+    goal: String,
+    summary: Option<String>,
     checks: &[String],
     cwd: Option<&Path>,
     bounds: TaskBounds,
@@ -443,21 +446,22 @@ pub(crate) fn spec(
 }
 
 fn new(context: &Context, args: &NewArgs) -> Outcome {
-    let named = (args.name.as_str(), input::text(&args.goal)?, args.summary.clone());
-    let mut spec = spec(context, named, &args.check, args.cwd.as_deref(), args.windows.bounds())?;
+    let (goal, summary) = (input::text(&args.goal)?, args.summary.clone());
+    let (cwd, bounds) = (args.cwd.as_deref(), args.windows.bounds());
+    let mut spec = spec(context, &args.name, goal, summary, &args.check, cwd, bounds)?;
     if let Some(name) = &args.policy {
         let (cwd, wanted) = (Path::new(&spec.cwd), settings::Wanted::default());
         let config = settings::load_to_start(context, cwd, wanted, Asking::AtTerminal)?;
         spec.policy = Some(loops::policy(&config, name)?);
     }
     let spec = serde_json::to_value(&spec)
-        .map_err(|why| usage(format!("the task cannot be written down: {why}")))?;
+        .map_err(|why| usage(format!("cannot encode the team: {why}")))?;
     let request = OpenTaskRequest { id: clock::mint().to_string(), spec };
     let reply: Value = context.daemon()?.post("/v1/tasks", &request, &args.key.get(context))?;
     opened(context, reply)
 }
 
-/// Shows a task that was opened: its id first.
+/// Shows an opened team: its ID first.
 pub(crate) fn opened(context: &Context, reply: Value) -> Outcome {
     let row: Option<StandingTaskRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
@@ -488,14 +492,14 @@ fn ls(context: &Context, args: &LsArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if reply.tasks.is_empty() {
-        context.ui.talk("no tasks");
+        context.ui.talk("no teams");
         context.ui.next(&["provost pair GOAL --worker codex".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
     let (paint, screen) = (context.ui.paint, Screen::output());
     context.ui.lines(&ui::task_lines(paint, screen, clock::now_ms(), &reply.tasks))?;
     if reply.more {
-        context.ui.talk("there are more that are over: provost task ls --limit N");
+        context.ui.talk("there are more closed ones: provost task ls --limit N");
     }
     let waiting = reply.tasks.iter().find(|row| row.for_operator > 0);
     let mut next: Vec<String> = waiting.map(read_command).into_iter().collect();
@@ -504,30 +508,30 @@ fn ls(context: &Context, args: &LsArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Gives the tasks that are open.
+/// Returns the open teams.
 pub(crate) fn open_tasks(client: &Client) -> Result<Vec<StandingTaskRow>, ApiError> {
     let path = target::query("/v1/tasks", &[("limit", Some("0".to_owned()))]);
     let reply: ListReply = client.get(&path)?;
     Ok(reply.tasks.into_iter().filter(|row| !row.terminal).collect())
 }
 
-/// Gives the tasks with messages that the operator has not handled yet.
+/// Returns the teams with messages that the operator has not handled yet.
 pub(crate) fn for_operator(client: &Client) -> Result<Vec<StandingTaskRow>, ApiError> {
     let mut rows = open_tasks(client)?;
     rows.retain(|row| row.for_operator > 0);
     Ok(rows)
 }
 
-/// Gives the command by which the operator takes its next message of a task.
+/// Returns the command that takes the operator's next message of a team.
 pub(crate) fn read_command(row: &StandingTaskRow) -> String {
     format!("provost inbox next --as operator --task {}", ui::short(&row.id))
 }
 
-/// Shows a task as a card.
+/// Shows a team in detail.
 pub(crate) fn show(context: &Context, meant: Meant<'_>) -> Outcome {
     let row = meant.find(context)?;
     let mut next = next_commands(&row, meant.by().as_deref());
-    // This is what was just asked for.
+    // The user just ran this command.
     next.retain(|command| !command.starts_with("provost task show"));
     if context.ui.json {
         context.ui.result(json!({"task": row}), &next)?;
@@ -539,7 +543,7 @@ pub(crate) fn show(context: &Context, meant: Meant<'_>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds the session that a person names.
+/// Finds the named session.
 pub(crate) fn session(
     context: &Context,
     named: Option<&str>,

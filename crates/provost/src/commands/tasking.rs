@@ -1,4 +1,4 @@
-//! What all commands have in common that are about a task that stands alone.
+//! Arguments and helpers shared by all commands about a team.
 
 use std::process::ExitCode;
 
@@ -15,22 +15,22 @@ use serde_json::Value;
 use super::{change::KeyArgs, input};
 use crate::{cli::Outcome, context::Context, daemon, error::usage, target, ui};
 
-/// Which task is meant, and as whom something is done to it
+/// The team, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct OfTask {
-    /// The task: its id, the beginning or end of it, or its name. Without this the one that this agent works for, or
-    /// the only one that is open
+    /// Team ID (a unique part is enough) or name [default: the team this agent works for, or the only
+    /// open one]
     #[arg(long, value_name = "TASK", value_parser = input::parse_name)]
     task: Option<String>,
-    /// Act as this member, with its rights and no more. An agent is always who it is
+    /// Act as this member, with only its rights; an agent always acts as itself
     #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
     by: Option<String>,
 }
 
-/// A member of a task, whose agent is told something
+/// A member of a team whose agent is addressed
 #[derive(Debug, Args)]
 pub(crate) struct MemberArgs {
-    /// The member of a task whose agent is meant
+    /// Member of a team whose agent is addressed
     #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
     member: Option<String>,
     #[command(flatten)]
@@ -38,28 +38,28 @@ pub(crate) struct MemberArgs {
 }
 
 impl MemberArgs {
-    /// Gives the member that is meant; none if a session is. A task without a member would be passed over in silence.
+    /// Returns the named member; None if a session is addressed. A team without a member is an error, not ignored.
     pub(crate) fn named(&self) -> Result<Option<&str>, ApiError> {
         match (&self.member, self.task.task.is_some() || self.task.by.is_some()) {
-            (None, true) => Err(usage("--task and --as are about a member: name it with --member")),
+            (None, true) => Err(usage("--task and --as need a member: name it with --member")),
             (member, _) => Ok(member.as_deref()),
         }
     }
 }
 
-/// The same for a command that names its task first
+/// The team as the first argument, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct NamedTask {
-    /// The task: its id, the beginning or end of it, or its name. Without this the one that this agent works for, or
-    /// the only one that is open
+    /// Team ID (a unique part is enough) or name [default: the team this agent works for, or the only
+    /// open one]
     #[arg(value_name = "TASK", value_parser = input::parse_name)]
     task: Option<String>,
-    /// Act as this member, with its rights and no more. An agent is always who it is
+    /// Act as this member, with only its rights; an agent always acts as itself
     #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
     by: Option<String>,
 }
 
-/// A task, and who speaks of it.
+/// A team, and the member to act as.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meant<'a> {
     task: &'a str,
@@ -71,13 +71,13 @@ impl OfTask {
         Meant { task: self.task.as_deref().unwrap_or(OWN_TASK), by: self.by.as_deref() }
     }
 
-    /// Says whether the operator asks and names no task.
+    /// Whether the caller is the operator and names no team.
     pub(crate) fn is_operators(&self, context: &Context) -> bool {
         let agent = context.environment.get(MARK).is_some();
         !agent && self.task.is_none() && self.by.as_deref().is_none_or(|by| by == "operator")
     }
 
-    /// Gives the options that say the same again, for a command that is suggested.
+    /// Returns the same options as text, for suggested commands.
     pub(crate) fn words(&self) -> String {
         let given = [("--task", &self.task), ("--as", &self.by)];
         let given = given.into_iter().filter_map(|(flag, name)| Some((flag, name.as_deref()?)));
@@ -91,7 +91,7 @@ impl NamedTask {
     }
 }
 
-/// The answer that has one task.
+/// The reply with one team.
 #[derive(Debug, Deserialize)]
 pub(crate) struct TaskReply {
     pub(crate) task: StandingTaskRow,
@@ -102,7 +102,7 @@ impl<'a> Meant<'a> {
         Meant { task, by: None }
     }
 
-    /// Gives the address of something about the task.
+    /// Returns the API path of a resource of the team.
     pub(crate) fn path(&self, what: &str) -> String {
         target::task_action(self.task, what)
     }
@@ -111,13 +111,13 @@ impl<'a> Meant<'a> {
         self.by.map(str::to_owned)
     }
 
-    /// Looks at the task.
+    /// Reads the team.
     pub(crate) fn find(&self, context: &Context) -> Result<StandingTaskRow, ApiError> {
         let reply: TaskReply = self.get(context, &target::task(self.task))?;
         Ok(reply.task)
     }
 
-    /// Asks for something about the task. Who asks is said with it, for an agent may mean its own.
+    /// Reads a resource of the team. Sends the caller's identity, because an agent's default is its own team.
     pub(crate) fn get<T: serde::de::DeserializeOwned>(
         &self,
         context: &Context,
@@ -128,7 +128,7 @@ impl<'a> Meant<'a> {
         client(context)?.get(&target::query(path, &asks))
     }
 
-    /// Asks something of the task, and gives the answer.
+    /// Sends a command to the team, and returns the reply.
     pub(crate) fn tell(
         &self,
         context: &Context,
@@ -136,41 +136,41 @@ impl<'a> Meant<'a> {
         key: &str,
     ) -> Result<Value, ApiError> {
         let command = serde_json::to_value(command)
-            .map_err(|why| usage(format!("it cannot be written down: {why}")))?;
+            .map_err(|why| usage(format!("cannot encode the command: {why}")))?;
         let (launch, token) = proof(context);
         let request = TaskRequest { command, by: self.by(), launch, token };
         client(context)?.post(&self.path("do"), &request, key)
     }
 
-    /// Asks something of the task, and shows in one line what is true then.
+    /// Sends a command to the team, and shows its new state in one line.
     pub(crate) fn change(&self, context: &Context, command: &Command, key: &KeyArgs) -> Outcome {
         let reply = self.tell(context, command, &key.get(context))?;
         self.show(context, reply)
     }
 
-    /// Shows the answer to a change: what was changed, how the task stands, and what makes sense next to who asked.
+    /// Shows the reply to a change: the change, the team's state, and the caller's next commands.
     pub(crate) fn show(&self, context: &Context, reply: Value) -> Outcome {
         show_to(context, self.by, reply)
     }
 
-    /// Gives the options that name the task by its id, and the same one who asks now.
+    /// Returns the options that name the team by its ID, and the same member.
     pub(crate) fn words(&self, id: &str) -> String {
         format!(" --task {}{}", ui::short(id), as_member(self.by))
     }
 
-    /// Gives the command that shows the task, for the same one who asks now.
+    /// Returns the command that shows the team to the same member.
     pub(crate) fn show_command(&self, id: &str) -> String {
         format!("provost task show {}{}", ui::short(id), as_member(self.by))
     }
 }
 
-/// Gives what this process knows of the launch that it belongs to.
+/// Returns the ID and token of the launch that this process belongs to, if any.
 pub(crate) fn proof(context: &Context) -> (Option<String>, Option<String>) {
     let variable = |name: &str| context.environment.get(name).map(str::to_owned);
     (variable(MARK), variable("PROVOST_TOKEN"))
 }
 
-/// Reaches the daemon. One that an agent starts would be its descendant and end with it, so an agent starts none.
+/// Connects to the daemon. An agent does not start one, because it would be the agent's descendant and end with it.
 pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
     match context.environment.get(MARK) {
         Some(_) => daemon::connect_only(&context.trusted_home()?),
@@ -179,8 +179,9 @@ pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
 }
 
 fn show_to(context: &Context, by: Option<&str>, reply: Value) -> Outcome {
-    let changed: Changed = serde_json::from_value(reply.clone())
-        .map_err(|why| ApiError::new(Code::Internal, format!("the answer is not known: {why}")))?;
+    let changed: Changed = serde_json::from_value(reply.clone()).map_err(|why| {
+        ApiError::new(Code::Internal, format!("cannot parse the daemon's reply: {why}"))
+    })?;
     let own = context.environment.get("PROVOST_SESSION");
     let (next, lines) = match &changed {
         Changed::Message { task, message } => {
@@ -199,7 +200,7 @@ fn show_to(context: &Context, by: Option<&str>, reply: Value) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The answer to a change: with a message, only the head of its task is sure to be there.
+/// The reply to a change: with a message, it may contain only the head of its team.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Changed {
@@ -207,7 +208,7 @@ enum Changed {
     Task { task: Box<StandingTaskRow> },
 }
 
-/// Who acts for a member goes on with its next message; everybody else may want to see them all.
+/// Returns the next commands after a message: a member takes its next one, other callers list all of them.
 fn after_message(task: &TaskHeadRow, by: Option<&str>) -> Vec<String> {
     let (id, by_whom) = (ui::short(&task.id), as_member(by));
     let then = match by {
@@ -217,8 +218,8 @@ fn after_message(task: &TaskHeadRow, by: Option<&str>) -> Vec<String> {
     vec![then, format!("provost task show {id}{by_whom}")]
 }
 
-/// Gives the commands that make sense to who acts: a member by its name, or an agent by its session. Who does not manage
-/// is told of nothing that it may not do.
+/// Returns the next commands for the caller: a member by name, or an agent by its session. Callers that do not manage
+/// see only commands they may run.
 fn next_for(row: &StandingTaskRow, by: Option<&str>, session: Option<&str>) -> Vec<String> {
     let acts = |member: &&MemberRow| {
         Some(member.name.as_str()) == by
@@ -238,7 +239,7 @@ fn next_for(row: &StandingTaskRow, by: Option<&str>, session: Option<&str>) -> V
     }
 }
 
-/// Gives the commands that make sense for a task as it is, to the operator or to who acts for a member.
+/// Returns the commands that make sense in a team's current state, for the operator or for a member.
 pub(crate) fn next_commands(row: &StandingTaskRow, by: Option<&str>) -> Vec<String> {
     let (id, by) = (ui::short(&row.id), as_member(by));
     let mut next = vec![format!("provost task show {id}{by}")];
@@ -246,31 +247,29 @@ pub(crate) fn next_commands(row: &StandingTaskRow, by: Option<&str>) -> Vec<Stri
         next.push(format!("provost audit {id}"));
         return next;
     }
-    match row.blockers.is_empty() && !row.members.is_empty() {
-        true => next.push(match failed_worker(row) {
+    if row.members.is_empty() {
+        next.push(format!("provost task bind {id} NAME --role worker"));
+    } else if row.blockers.is_empty() {
+        next.push(match failed_worker(row) {
             Some(session) => format!("provost status {} --why", ui::short(session)),
             None => format!("provost finish {id} --because TEXT{by}"),
-        }),
-        false if row.members.is_empty() => {
-            next.push(format!("provost task bind {id} NAME --role worker"));
-        }
-        false => {
-            let help = row.blockers.iter().find_map(|blocker| blocker.hint.clone());
-            next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}{by}")));
-        }
+        });
+    } else {
+        let help = row.blockers.iter().find_map(|blocker| blocker.hint.clone());
+        next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}{by}")));
     }
     next
 }
 
-/// Gives the session of a worker that failed: nothing is open then, and yet nothing may be done.
+/// Returns the session of a failed worker: then nothing is open, but the team cannot finish either.
 fn failed_worker(row: &StandingTaskRow) -> Option<&str> {
     let workers = row.members.iter().filter(|one| one.role == "worker" && !one.left);
     let mut failed = workers.filter(|one| one.state.as_deref() == Some("failed"));
     failed.find_map(|one| one.session.as_deref())
 }
 
-/// Gives the option that says who acts; nothing for the operator. Left out, a person who acts for a member would act as the
-/// operator from then on.
+/// Returns the option that names the member; empty for the operator. Without it, a user who acts for a member would act
+/// as the operator from then on.
 fn as_member(by: Option<&str>) -> String {
     by.map(|name| format!(" --as={}", shell_word(name))).unwrap_or_default()
 }

@@ -14,30 +14,30 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Count what happened to tasks within a window: messages, waits, refusals, checks, tokens
+/// Count messages, waits, refusals, checks and tokens
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost telemetry\n  provost telemetry --task limits --window 7d\n  provost telemetry --view failures\n  provost telemetry --json | jq .metrics.stored_to_accepted_ms"
 )]
 pub(crate) struct TelemetryArgs {
-    /// Only of this task: its id, the beginning or end of it, or its name
+    /// Only this team: ID (a unique part is enough) or name
     #[arg(long, value_name = "TASK", value_parser = input::parse_name)]
     task: Option<String>,
-    /// How far back is counted; events of archived tasks only if the task is named
+    /// How far back to count; archived teams count only if named
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = input::parse_age)]
     window: u64,
-    /// Show only one part; with --json all of them are there
+    /// Show only one part; --json always includes all
     #[arg(long, value_name = "VIEW", value_enum)]
     view: Option<View>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum View {
-    /// Each task with its figures
+    /// Figures per team
     Task,
-    /// What was refused or failed
+    /// Refusals and failures
     Failures,
-    /// All tasks together
+    /// Figures of all teams together
     Metrics,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn run(context: &Context, args: &TelemetryArgs) -> Outcome {
     if shows(View::Failures) {
         let mut failures = ui::past_lines(paint, screen, &reply.failures);
         if reply.older_failures > 0 {
-            failures.insert(0, format!("{} older ones are not shown", reply.older_failures));
+            failures.insert(0, format!("{} older failures are not shown", reply.older_failures));
         }
         parts.push(failures);
     }

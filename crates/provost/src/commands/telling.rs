@@ -1,4 +1,4 @@
-//! How a launch's report reaches the daemon, also one that does not answer now.
+//! Delivers a launch's report to the daemon, or to its drop box if the daemon is not reachable.
 
 use std::path::PathBuf;
 
@@ -8,24 +8,24 @@ use provost_engine::shell::{codex, drop_box};
 
 use crate::{context::Context, daemon, error::usage};
 
-/// Where a report went.
+/// Where a report was delivered.
 pub(crate) enum Told {
     Heard(ReportReply),
-    /// The next daemon finds it there.
+    /// In a file that the next daemon reads.
     Dropped {
         launch: LaunchId,
         path: PathBuf,
     },
 }
 
-/// Says which launch speaks, as far as this process was told.
+/// Adds the identity of the launch, as far as this process knows it.
 pub(crate) fn sign(context: &Context, request: &mut ReportRequest) {
     let variable = |name: &str| context.environment.get(name).map(str::to_owned);
     (request.launch, request.token) =
         (variable(provost_holder::spec::MARK), variable("PROVOST_TOKEN"));
 }
 
-/// Tells the daemon, or writes the report down. Under one key it counts once, whichever way it went.
+/// Sends the report to the daemon, or writes it to a file. The key makes it count once, over either channel.
 pub(crate) fn tell(
     context: &Context,
     request: &ReportRequest,
@@ -36,7 +36,7 @@ pub(crate) fn tell(
         Err(error) if matches!(error.code, Code::Unreachable | Code::TimedOut) => {
             drop_it(context, request, key, error)
         }
-        // The daemon keeps it in memory; a file outlives the daemon, if there is room for one.
+        // The daemon keeps it only in memory; a file survives the daemon, if the disk has space for one.
         Err(error) if error.code == Code::Storage => {
             drop_it(context, request, key, error.clone()).map_err(|_| error)
         }
@@ -44,13 +44,13 @@ pub(crate) fn tell(
     }
 }
 
-/// A daemon that an agent starts would be its descendant and end with it, so an agent starts none.
+/// Posts the report. An agent does not start a daemon, because it would be the agent's descendant and end with it.
 fn post(context: &Context, request: &ReportRequest, key: &str) -> Result<ReportReply, ApiError> {
     daemon::connect_only(&context.trusted_home()?)?.post("/v1/reports", request, key)
 }
 
-/// Writes the report down where the next daemon finds it, as nobody answers or the agent's sandbox lets
-/// it connect to nothing.
+/// Writes the report to a file for the next daemon, because the daemon is not running or the agent's sandbox blocks
+/// connections.
 fn drop_it(
     context: &Context,
     request: &ReportRequest,
@@ -67,13 +67,13 @@ fn drop_it(
     let given = context.environment.get(codex::DROP_VARIABLE).map(PathBuf::from);
     let directory = given.unwrap_or_else(|| drop_box::of_home(&home.path));
     let path = drop_box::put(&directory, launch, key, request).map_err(|why| {
-        let message = format!("{unreachable}, and the report cannot be written down: {why}");
+        let message = format!("{unreachable}, and the report cannot be saved: {why}");
         ApiError::new(Code::Unreachable, message).next("provost doctor")
     })?;
     Ok(Told::Dropped { launch, path })
 }
 
-/// A key is any visible text; a file's name is not, and both ways have to know the report by the same.
+/// Returns the file name for a key. A key is any visible text; both channels must identify the report the same way.
 fn name_of(key: &str) -> String {
     let plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if plain { key.to_owned() } else { blake3::hash(key.as_bytes()).to_hex().to_string() }

@@ -27,26 +27,26 @@ use crate::{
     ui::{Tone, clean, clean_block},
 };
 
-/// Play a story with this very program, in a place of its own that is removed afterwards
+/// Watch a guided demo in a throwaway directory
 ///
-/// Every command that is shown is run as it is shown, and the tour ends where one ends otherwise than told. It needs
-/// git and a shell, no agent and no account; nothing of yours is touched.
+/// Every displayed command is really run, and the tour stops if one does not end as expected. It needs git and a shell,
+/// but no agent and no account; your own files are not touched.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost tour dispatch\n  provost tour dispatch --keep\n  provost tour dispatch | less -R"
 )]
 pub(crate) struct TourArgs {
-    /// What it is to be about
+    /// Topic of the tour
     tour: Tour,
-    /// Leave the place there, to look around in
+    /// Keep the directory, to look around in
     #[arg(long)]
     keep: bool,
 }
 
-/// The stories that there are.
+/// The available tours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Tour {
-    /// A task with a manager and two workers: inboxes, criteria, a loop behind a gate, deaths, an audited end
+    /// A team with a manager and two workers: inboxes, criteria, a gated loop, crashes, an audited finish
     Dispatch,
 }
 
@@ -58,22 +58,25 @@ impl Tour {
     }
 }
 
-/// What the repository of a tour begins with.
+/// The check script in the tour's initial repository.
 const CHECK: &str = "grep -q . limits || exit 1\n! grep -v '^[a-z]* [0-9]' limits\n";
 
 pub(crate) fn run(context: &Context, args: &TourArgs) -> Outcome {
     if context.ui.json {
-        return Err(usage("a tour is told to people: there is no JSON of it".to_owned()).into());
+        return Err(usage("a tour has no JSON output: leave out --json".to_owned()).into());
     }
-    // Ctrl-C ends the command that runs; what is to be removed is removed.
+    // Ctrl-C ends the running command; the directory is still removed.
     let interrupted = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&interrupted);
     parting::hear_interrupt(move || heard.store(true, Ordering::Relaxed))
-        .map_err(|why| failed("hear Ctrl-C", &why))?;
+        .map_err(|why| failed("handle Ctrl-C", &why))?;
     let place = Place::make(context)?;
     let told = play(context, &place, script::parse(args.tour.text()), &interrupted);
     if args.keep {
-        context.ui.line(&format!("\nIt is all in {}; to look around:", place.root.display()))?;
+        context.ui.line(&format!(
+            "\nThe tour's files are in {}; to look around:",
+            place.root.display()
+        ))?;
         let home = place.home();
         context
             .ui
@@ -103,7 +106,7 @@ fn play(
                 }
                 if ended != Some(exits) {
                     let how = ended.map_or("a signal".to_owned(), |code| format!("{code}"));
-                    let message = format!("that ended with {how}, and should with {exits}");
+                    let message = format!("the command ended with {how}, but {exits} was expected");
                     return Err(ApiError::new(Code::Internal, message)
                         .next("provost tour dispatch --keep")
                         .into());
@@ -117,7 +120,7 @@ fn play(
 /// The exit code of a tour that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-/// Where a tour plays: a repository, a home of Provost, and another that takes the bundle.
+/// The directory of a tour: a repository, a Provost home, and another home that imports the bundle.
 struct Place {
     root: PathBuf,
 }
@@ -138,7 +141,7 @@ impl Place {
                 Ok(status) if status.success() => {}
                 Ok(_) | Err(_) => {
                     place.remove()?;
-                    let message = "git is needed for this, and did not do what it was asked";
+                    let message = "the tour needs git, and a git command failed";
                     return Err(ApiError::new(Code::Unreachable, message)
                         .next("git --version")
                         .into());
@@ -161,7 +164,7 @@ impl Place {
         self.root.join("shop")
     }
 
-    /// Runs a line in a shell and shows what it prints; gives its exit code.
+    /// Runs a line in a shell and shows its output; returns its exit code.
     fn run(&self, context: &Context, line: &str) -> Result<Option<u8>, Error> {
         let output = self
             .command(context, "sh")
@@ -175,7 +178,7 @@ impl Place {
         Ok(output.status.code().and_then(|code| u8::try_from(code).ok()))
     }
 
-    /// A program in the repository that knows the tour's own homes and nothing of the person's configuration.
+    /// Returns a command that runs in the repository with the tour's own homes, and without the user's configuration.
     fn command(&self, context: &Context, program: &str) -> Command {
         let path = context.environment.get("PATH").unwrap_or("/usr/bin:/bin");
         let mut command = Command::new(program);
@@ -200,7 +203,7 @@ impl Place {
         self.root.join("home")
     }
 
-    /// Ends the daemons of the tour, and removes all of it.
+    /// Stops the tour's daemons, and removes its directory.
     fn remove(&self) -> Result<(), Error> {
         for home in [self.home(), self.repository().join("elsewhere")] {
             if home.exists() {
@@ -214,12 +217,12 @@ impl Place {
     fn stop_daemon(&self, home: &Path) {
         let mut stop = Command::new(self.root.join("bin/provost"));
         stop.args(["daemon", "stop"]).env("PROVOST_HOME", home);
-        // Where none runs there is nothing to stop; a home that stays in use cannot be removed, which is told.
+        // Fails if none is running, which is fine; a home that is still in use cannot be removed, which is reported.
         drop(stop.stdout(Stdio::null()).stderr(Stdio::null()).status());
     }
 }
 
-/// Says whether a variable would lead away from the tour's own place.
+/// Whether a variable would point outside the tour's directory.
 fn is_ours(name: &str) -> bool {
     name.starts_with("PROVOST_") || name.starts_with("GIT_")
 }

@@ -16,32 +16,32 @@ use crate::{
     ui::clean,
 };
 
-/// Agree to what a repository's files run
+/// Trust the commands that a repository's files configure
 ///
-/// Some files of a repository run programs or widen what agents may do: provost.toml, WORKFLOW.md, .codex,
-/// .claude/settings.json and .mcp.json. They count only after you agreed to exactly their content. A change asks
-/// again. Files that another user owns or can write never count.
+/// Some files of a repository run programs or extend the rights of agents: provost.toml, WORKFLOW.md, .codex,
+/// .claude/settings.json and .mcp.json. They take effect only after you trusted their exact content; every change needs
+/// new trust. Files that another user owns or can write never take effect.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost trust\n  provost trust ~/src/app --yes\n  provost trust --print --json | jq -r .digest\n  provost trust --trust DIGEST\n  provost trust docs/WORKFLOW.md\n  provost trust --list\n  provost trust --revoke ~/src/app"
 )]
 pub(crate) struct TrustArgs {
-    /// The project, or a workflow file that is not at a project's top [default: the current directory]
+    /// Project, or a workflow file outside a project's top directory [default: current directory]
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
-    /// Agree without being asked
+    /// Trust without a prompt
     #[arg(long, conflicts_with_all = ["print", "trust", "list", "revoke"])]
     yes: bool,
-    /// Show what would be trusted and its digest, and change nothing
+    /// Show what would be trusted and its digest, without changing anything
     #[arg(long, conflicts_with_all = ["trust", "list", "revoke"])]
     print: bool,
-    /// Agree if the content has exactly this digest, for CI
+    /// Trust only if the content has exactly this digest (for CI)
     #[arg(long, value_name = "DIGEST", conflicts_with_all = ["list", "revoke"])]
     trust: Option<Digest>,
-    /// List what you trust
+    /// List trusted projects
     #[arg(long, conflicts_with_all = ["path", "revoke"])]
     list: bool,
-    /// Trust the project no longer
+    /// Stop trusting the project
     #[arg(long)]
     revoke: bool,
 }
@@ -66,7 +66,7 @@ fn agree(context: &Context, args: &TrustArgs, subject: &Subject) -> Outcome {
     let digest = subject.content.digest();
     if let Some(wanted) = args.trust.filter(|wanted| *wanted != digest) {
         let message = format!(
-            "{} has the digest {digest}, not {wanted}: nothing was trusted",
+            "{} has digest {digest}, not {wanted}; nothing was trusted",
             clean(&subject.path.display().to_string())
         );
         return Err(ApiError::new(Code::Refused, message)
@@ -79,7 +79,7 @@ fn agree(context: &Context, args: &TrustArgs, subject: &Subject) -> Outcome {
     if !args.yes && args.trust.is_none() {
         if !trust::can_ask(context) {
             let message = format!(
-                "{} is not trusted, and no one can be asked here",
+                "{} is not trusted, and there is no terminal to ask on",
                 clean(&subject.path.display().to_string())
             );
             return Err(ApiError::new(Code::Refused, message)
@@ -109,7 +109,7 @@ fn is_trusted(context: &Context, subject: &Subject) -> Result<bool, ApiError> {
     store.is_trusted(&subject.path, &digest).map_err(trust::broken_store)
 }
 
-/// Says what is trusted now.
+/// Shows what is trusted now.
 fn trusted(context: &Context, subject: &Subject) -> Outcome {
     let next = vec![command(subject, "--revoke ")];
     if context.ui.json {
@@ -190,7 +190,7 @@ fn list(context: &Context) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A project that is gone can be revoked too, by the path that `--list` shows.
+/// Revokes trust. A deleted project can be revoked too, by the path that `--list` shows.
 fn revoke(context: &Context, path: PathBuf) -> Outcome {
     trust::must_be_operator(context)?;
     let real = std::fs::canonicalize(&path).unwrap_or(path);

@@ -1,7 +1,8 @@
-//! The daemon's door: its listener, and the name in the home by which clients find it.
+//! The daemon's listener, and the socket path in the home where clients find it.
 //!
-//! Only the owner of the ledger's lock may touch that name, so a door is opened after the lock was taken and
-//! dropped before it is let go. A name that somebody took away is put back at once: the kernel tells of it.
+//! Only the owner of the ledger's lock may touch that path. So the listener is opened after the
+//! lock is taken, and dropped before the lock is released. If the path is removed, inotify reports
+//! it and the socket is created again.
 
 use std::{
     fs::{self, File},
@@ -28,33 +29,34 @@ use tokio::{
 
 use super::timed_stream::{AT_ONCE, Arrival, Connections, TimedStream};
 
-/// How many bytes of the kernel's news are read at once. What they say does not matter: it is looked.
+/// How many bytes of inotify events are read at once. Their content is ignored: any event triggers a check.
 const NEWS: usize = 4 << 10;
 
-/// How many descriptors are kept for clients. A request needs a few: its connection, its peer, the ledger.
+/// How many descriptors are reserved for clients. A request needs a few: its connection, its peer,
+/// the ledger.
 const SPARE: usize = 16;
 
-/// How long to wait for a descriptor when all connections are being served.
+/// How long to wait for a free descriptor while all connections are in use.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
-/// The name under which a socket is made, before it is given its own.
+/// The temporary name of a new socket, before it is renamed.
 const NEW: &str = ".daemon.sock.new";
 
-/// A listener that keeps its name.
+/// A listener that keeps its socket path.
 #[derive(Debug)]
 pub(crate) struct Door {
     socket: PathBuf,
     listener: UnixListener,
     own: FileId,
-    /// Without it (a user may watch only so many directories) a name that is taken away stays away.
+    /// `None` if the user's inotify limit is reached. Then a removed path is not restored.
     watch: Option<pipe::Receiver>,
     connections: Connections,
     arrivals: Option<mpsc::Sender<Arrival>>,
-    /// Descriptors that are given up when there are no others, so that commands are answered then too.
+    /// Reserved descriptors, released when no others are left, so that commands still get answers.
     spare: Vec<File>,
 }
 
-/// One file, under whatever name. The number of ours is not given to another while we listen.
+/// A file identity, independent of its name. The kernel does not reuse our inode while we listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -69,11 +71,11 @@ impl FileId {
 }
 
 impl Door {
-    /// Takes the name and listens. The lock on the ledger is held, so nobody else can be serving it.
+    /// Binds the socket path and listens. The caller holds the ledger's lock, so no other daemon serves it.
     pub(crate) fn open(socket: &Path) -> io::Result<Door> {
         let watch = socket.parent().map(watch).and_then(Result::ok);
         if BlockingStream::connect(socket).is_ok() {
-            return Err(io::Error::other("something else answers on it"));
+            return Err(io::Error::other("another process answers on it"));
         }
         let (listener, own) = bind(socket)?;
         let connections = Connections::default();
@@ -90,14 +92,14 @@ impl Door {
         Ok(door)
     }
 
-    /// The connections that are accepted from now on, each to be charged to its account.
+    /// Returns the connections accepted from now on, so that each can be charged to its account.
     pub(crate) fn arrivals(&mut self) -> mpsc::Receiver<Arrival> {
         let (sender, receiver) = mpsc::channel(AT_ONCE);
         self.arrivals = Some(sender);
         receiver
     }
 
-    /// Takes the spare descriptors, as far as there are any.
+    /// Opens the reserved descriptors, as far as possible.
     fn fill_spare(&mut self) {
         while self.spare.len() < SPARE
             && let Ok(file) = File::open("/dev/null")
@@ -106,15 +108,15 @@ impl Door {
         }
     }
 
-    /// Makes room for a connection that could not be accepted for lack of descriptors: those that have asked for nothing
-    /// are closed first. Without any, it waits a moment for one that is served.
+    /// Frees a descriptor for a connection that could not be accepted. Connections without a
+    /// request are closed first. If there are none, it waits a moment for a busy one to finish.
     async fn make_room(&mut self) {
         let shed = self.connections.shed();
         if self.spare.is_empty() && !shed {
             tokio::time::sleep(ACCEPT_AGAIN).await;
         }
         self.spare.clear();
-        // A connection that was shed is closed by its own task.
+        // A shed connection is closed by its own task.
         tokio::task::yield_now().await;
     }
 
@@ -122,8 +124,9 @@ impl Door {
         FileId::of(&self.socket).is_ok_and(|found| found == self.own)
     }
 
-    /// Puts the name back if it is gone or stands for another socket, which nobody has the right to while we
-    /// hold the lock. What is no socket stays: it is somebody's file, and `daemon status` tells of it.
+    /// Restores the socket path if it is missing or belongs to another socket, which is invalid
+    /// while we hold the lock. A file that is not a socket stays: it belongs to the user, and
+    /// `daemon status` reports it.
     fn keep_the_name(&mut self) {
         if self.is_named() {
             return;
@@ -137,7 +140,7 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         if self.is_named() {
-            // A stale name is taken over by the next daemon.
+            // The next daemon replaces a stale path.
             drop(fs::remove_file(&self.socket));
         }
     }
@@ -160,10 +163,11 @@ impl axum::serve::Listener for Door {
             tokio::select! {
                 accepted = accept => match accepted {
                     Ok((stream, address)) => {
-                        // One too many of a process is closed at once.
+                        // A connection over its process's limit is closed at once.
                         let Some(stream) = self.connections.take(stream) else { continue };
                         if let Some((arrivals, arrival)) = self.arrivals.as_ref().zip(stream.arrival()) {
-                            // Without room it is charged at its first request; without a receiver the daemon is leaving.
+                            // If the channel is full, it is charged at its first request. If it is
+                            // closed, the daemon is stopping.
                             arrivals.try_send(arrival).ok();
                         }
                         return (stream, address);
@@ -185,7 +189,7 @@ impl axum::serve::Listener for Door {
     }
 }
 
-/// Whether the peer went away before it was accepted.
+/// Whether the peer disconnected before it was accepted.
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind;
     matches!(
@@ -194,15 +198,14 @@ fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// Has the kernel tell when a name in the directory goes or is given to another file. Its news are read like
-/// those of a pipe.
+/// Watches a directory with inotify for removed and renamed files. Its events are read like a pipe.
 fn watch(dir: &Path) -> io::Result<pipe::Receiver> {
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, dir, WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ONLYDIR)?;
     pipe::Receiver::from_owned_fd_unchecked(watch)
 }
 
-/// Waits until something changed in the watched directory.
+/// Waits until something changes in the watched directory.
 async fn news(watch: Option<&pipe::Receiver>) {
     let Some(watch) = watch else { return std::future::pending().await };
     while let Ok(()) = watch.readable().await {
@@ -212,19 +215,20 @@ async fn news(watch: Option<&pipe::Receiver>) {
             Ok(0) | Err(_) => break,
         }
     }
-    // The kernel tells nothing any more.
+    // inotify reports nothing more.
     std::future::pending().await
 }
 
-/// Listens, and only then takes the name, in the place of a socket that nobody may serve any more: who finds the
-/// name is answered. All through the directory, for the path may be longer than an address.
+/// Listens first, and then takes the path from any stale socket, so that a client that finds the
+/// path gets an answer. It works relative to the directory, because the path may be too long for a
+/// socket address.
 fn bind(socket: &Path) -> io::Result<(UnixListener, FileId)> {
     let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
         return Err(io::Error::other("the socket has no directory"));
     };
     match fs::symlink_metadata(socket) {
         Ok(about) if !about.file_type().is_socket() => {
-            return Err(io::Error::other("something that is no socket has its name"));
+            return Err(io::Error::other("the path exists and is not a socket"));
         }
         Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
         Ok(_) | Err(_) => {}

@@ -1,4 +1,5 @@
-//! Clean-up: what a closed session or run left and nobody needs. Nothing that could lose work is touched.
+//! Garbage collection of files of closed sessions, runs and teams. It never removes anything that
+//! could lose work.
 
 use std::{
     collections::BTreeMap,
@@ -21,18 +22,18 @@ use serde_json::{Value, json};
 
 use super::server::Daemon;
 
-/// What a clean-up found.
+/// The result of a collection.
 #[derive(Default)]
 struct Found {
     removed: Vec<Value>,
     kept: Vec<Value>,
 }
 
-/// What is to be cleaned up.
+/// The scope of a collection.
 pub(crate) struct Wanted {
     pub(crate) apply: bool,
     pub(crate) older_than_ms: i64,
-    /// Only sessions of these runs, if any are named.
+    /// Limits the collection to sessions of these runs.
     pub(crate) runs: Option<Vec<String>>,
 }
 
@@ -43,8 +44,8 @@ impl Wanted {
     }
 }
 
-/// Removes worktrees of sealed sessions that hold nothing unique, and of sessions closed long ago their output
-/// and what the agent's program kept.
+/// Removes worktrees of sealed sessions without unique content. Of sessions closed long ago, it
+/// also removes the output and the agent's stored data.
 pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, ApiError> {
     let ledger = daemon.world.home.ledger();
     let rows = blocking(move || sealed(&ledger)).await??;
@@ -52,13 +53,13 @@ pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, A
     let old = super::server::wall_ms().saturating_sub(wanted.older_than_ms);
     let mut found = Found::default();
     let ledger = daemon.world.home.ledger();
-    // Who names a run is done with it.
+    // A run that is named explicitly counts as finished with.
     let resumed_since = if wanted.runs.is_some() { i64::MAX } else { old };
     let needed = blocking(move || runs_in_need(&ledger, resumed_since)).await??;
     let bound = bound(daemon).await?;
     for row in rows.into_iter().filter(|row| wanted.has(row)) {
         let of_run = row.run.as_ref().and_then(|run| needed.get(run)).map(|why| (*why).to_owned());
-        let of_task = bound.get(&row.id).map(|task| format!("it works for the task {task}"));
+        let of_task = bound.get(&row.id).map(|task| format!("it belongs to team {task}"));
         if let Some(reason) = of_run.or(of_task) {
             keep(&row, &reason, &mut found);
             continue;
@@ -80,7 +81,7 @@ pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, A
     Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
 }
 
-/// Removes the report cards of runs that were closed long ago, and what their hooks and landings printed.
+/// Removes the report cards of runs closed long ago, and the output of their hooks and landings.
 async fn collect_runs(
     daemon: &Daemon,
     wanted: &Wanted,
@@ -100,7 +101,8 @@ async fn collect_runs(
     Ok(())
 }
 
-/// Removes what checks of tasks printed that ended long ago. Checks of a worker's session go with the session.
+/// Removes the check output of teams that ended long ago. Checks of a worker's session are removed
+/// with the session.
 async fn collect_tasks(
     daemon: &Daemon,
     apply: bool,
@@ -120,7 +122,7 @@ async fn collect_tasks(
     Ok(())
 }
 
-/// Gives the tasks that ended before a moment.
+/// Returns the teams that ended before a point in time.
 fn tasks_over(ledger: &Path, before: i64) -> Result<Vec<String>, ApiError> {
     let reader = SqliteReader::open(ledger).map_err(unreadable)?;
     let mut ids = Vec::new();
@@ -156,7 +158,7 @@ fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
     let mut rows = Vec::new();
     Listing::default()
         .visit(&reader, |card| {
-            // A card that cannot be read is not cleaned up after.
+            // Skips a session whose projection cannot be read.
             let row = serde_json::from_str::<SessionRow>(card).ok();
             let over = |row: &SessionRow| {
                 row.sealed && row.process != "alive" && !row.launches.iter().any(LaunchRow::lives)
@@ -168,8 +170,8 @@ fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
     Ok(rows)
 }
 
-/// Gives the runs whose sessions' worktrees are kept, and why: those that go on, and those that ended after this moment
-/// and can be resumed with what was left.
+/// Returns the runs whose worktrees are kept, and why: active runs, and runs that ended after
+/// `resumed_since` and can be resumed.
 fn runs_in_need(
     ledger: &Path,
     resumed_since: i64,
@@ -181,10 +183,12 @@ fn runs_in_need(
             if let Ok(row) = serde_json::from_str::<RunRow>(card) {
                 let resumable = matches!(row.state.as_str(), "failed" | "cancelled");
                 let recent = row.sealed_at.is_some_and(|at| at >= resumed_since);
-                let reason = match row.sealed {
-                    false => Some("its run goes on"),
-                    true if resumable && recent => Some("its run can be resumed"),
-                    true => None,
+                let reason = if !row.sealed {
+                    Some("its run is still active")
+                } else if resumable && recent {
+                    Some("its run can be resumed")
+                } else {
+                    None
                 };
                 runs.extend(reason.map(|reason| (row.id, reason)));
             }
@@ -194,14 +198,15 @@ fn runs_in_need(
     Ok(runs)
 }
 
-/// Gives the sessions that are bound to a task that is not over, with its name: the next message takes them up again, and
-/// their work is what is checked and audited.
+/// Returns the sessions bound to an active team, with its name. The next message resumes them, and
+/// their work is checked and audited.
 async fn bound(daemon: &Daemon) -> Result<BTreeMap<String, String>, ApiError> {
     let reply = daemon.handle.ask_json(Ask::Task(TaskAsk::Bound)).await?;
     serde_json::from_value(reply).map_err(|why| ApiError::new(Code::Internal, why.to_string()))
 }
 
-/// A later task, what a pull request is told, a message of a task, or a resume may go to a session that has ended.
+/// Lists a worktree as kept: a later task, a pull request comment, a team message or a resume may
+/// still use it.
 fn keep(row: &SessionRow, reason: &str, found: &mut Found) {
     let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
     found.kept.extend(worktree.map(|worktree| {
@@ -222,9 +227,12 @@ async fn collect_worktree(
     let path = PathBuf::from(&worktree.path);
     let (place, branch) = (path.clone(), worktree.branch.clone());
     let own = daemon.world.home.worktrees();
-    let result = blocking(move || match is_below(&place, &own) {
-        true => remove(&git, &top, &place, &branch, apply),
-        false => Err("it belongs to another home".to_owned()),
+    let result = blocking(move || {
+        if is_below(&place, &own) {
+            remove(&git, &top, &place, &branch, apply)
+        } else {
+            Err("it belongs to another home".to_owned())
+        }
     })
     .await?;
     match result {
@@ -248,7 +256,7 @@ async fn collect_worktree(
     Ok(())
 }
 
-/// Removes what the agent's program kept for a session: its conversation, with all secrets in it.
+/// Removes the agent's stored data of a session: its conversation, with all secrets in it.
 async fn collect_agent(
     daemon: &Daemon,
     row: &SessionRow,
@@ -277,8 +285,8 @@ async fn collect_agent(
     Ok(())
 }
 
-/// Records that the session can no longer be resumed, before that is so. Says whether it is: one that was
-/// resumed meanwhile needs its conversation.
+/// Records that the session can no longer be resumed, before its conversation is removed. Returns
+/// false if the session was resumed in the meantime and still needs it.
 async fn give_up_conversation(daemon: &Daemon, row: &SessionRow) -> Result<bool, ApiError> {
     let ask = Ask::Do { session: row.id.clone(), command: Command::StoreRemoved };
     let reply = daemon.handle.ask(ask, "operator", None).await?;
@@ -286,7 +294,7 @@ async fn give_up_conversation(daemon: &Daemon, row: &SessionRow) -> Result<bool,
     Ok(reply["session"]["sealed"] == true)
 }
 
-/// Says whether there was anything. The home goes first, and only one that Provost made.
+/// Returns whether there was anything to remove. The home is removed first, and only if Provost created it.
 fn remove_agent(place: &Path, apply: bool) -> Result<bool, String> {
     if !place.exists() {
         return Ok(false);
@@ -298,45 +306,45 @@ fn remove_agent(place: &Path, apply: bool) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Says whether a path lies below a directory, with all links above its last part resolved. A record may have been
-/// imported, and what lies in another home is that one's to clean up.
+/// Whether a path is below a directory, with all links above its last component resolved. A record
+/// may be imported, and files in another home are that home's to clean up.
 fn is_below(path: &Path, directory: &Path) -> bool {
     let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     path.parent().is_some_and(|parent| resolved(parent).starts_with(resolved(directory)))
 }
 
-/// What goes, or went, with a worktree.
+/// The data that is removed with a worktree.
 #[derive(Default)]
 struct Gone {
     ignored_files: usize,
-    /// Commits that only the worktree's log remembered, and the ref that keeps them now.
+    /// Commits that only the worktree's reflog reached, and the ref that keeps them now.
     dropped_commits: u64,
     kept: Option<KeepRef>,
 }
 
-/// Removes a worktree, or says what would be lost. Both ways look at the same: what is only listed as removable
-/// would be removed.
+/// Removes a worktree, or returns what would be lost. With and without `apply` it runs the same
+/// checks, so a worktree listed as removable will be removed.
 fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Result<Gone, String> {
-    let told = |why: &dyn std::fmt::Display| why.to_string();
-    let project = Project::find(git, Path::new(top)).map_err(|why| told(&why))?;
-    let branch = BranchName::new(branch).map_err(|why| told(&why))?;
-    let Some(worktree) = worktree_find(git, &project, path, &branch).map_err(|why| told(&why))?
+    let text = |why: &dyn std::fmt::Display| why.to_string();
+    let project = Project::find(git, Path::new(top)).map_err(|why| text(&why))?;
+    let branch = BranchName::new(branch).map_err(|why| text(&why))?;
+    let Some(worktree) = worktree_find(git, &project, path, &branch).map_err(|why| text(&why))?
     else {
         return match path.symlink_metadata() {
-            Ok(_) => Err("it is no worktree of its project any more".to_owned()),
+            Ok(_) => Err("it is no longer a worktree of its project".to_owned()),
             Err(_) => Ok(Gone::default()),
         };
     };
-    // The branch stays: it holds the work.
+    // The branch stays, because it holds the work.
     let fate = BranchFate::Keep;
     let Removal { risks, ignored_files, dropped_commits } =
-        removal_risk(git, &worktree, fate).map_err(|why| told(&why))?;
+        removal_risk(git, &worktree, fate).map_err(|why| text(&why))?;
     if !risks.is_empty() {
         return Err(risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
     }
     let mut gone = Gone { ignored_files, dropped_commits, kept: None };
     if apply {
-        gone.kept = remove_worktree(git, &worktree, fate).map_err(|why| told(&why))?.kept;
+        gone.kept = remove_worktree(git, &worktree, fate).map_err(|why| text(&why))?.kept;
     }
     Ok(gone)
 }
@@ -374,7 +382,7 @@ fn remove_traces(home: &Home, owner: &str, apply: bool) {
     }
 }
 
-/// Gives the directories of an owner below one that holds those of many.
+/// Returns the directories of an owner below a shared parent directory.
 fn named(parent: &Path, owner: &str) -> Vec<PathBuf> {
     let prefix = format!("{owner}.");
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
@@ -382,7 +390,7 @@ fn named(parent: &Path, owner: &str) -> Vec<PathBuf> {
     own.map(|entry| entry.path()).collect()
 }
 
-/// Gives those that went, or would.
+/// Returns the directories that were removed, or would be.
 fn remove_places(mut places: Vec<PathBuf>, apply: bool) -> Vec<PathBuf> {
     places.retain(|place| !apply || std::fs::remove_dir_all(place).is_ok());
     places

@@ -1,6 +1,6 @@
-//! The daemon's own record of its starts and ends, so that one that keeps dying is noticed.
+//! The record of the daemon's starts and stops, which reveals repeated crashes.
 //!
-//! One line each in the log directory. A start without an end is a death that nobody had time to write down.
+//! It has one line per entry, in the log directory. A start without a stop is a crash.
 
 use std::{
     fs::{self, OpenOptions},
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 /// The record's file in the log directory.
 const FILE: &str = "starts.jsonl";
 
-/// A longer record is cut to its newest half: what matters are the last minutes.
+/// A longer record is cut to its newest half. Only the last minutes matter.
 const MAX_BYTES: usize = 64 << 10;
 
-/// As much is read of it: a few lines may be added at once before it is cut.
+/// The maximum number of bytes read. A few lines may be appended at once before the record is cut.
 const MAX_READ: u64 = 1 << 20;
 
 /// One line of the record.
@@ -29,37 +29,37 @@ pub(crate) struct Entry {
     pub(crate) what: What,
 }
 
-/// What became of a daemon.
+/// A start or an end of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
     Started,
-    /// It let go in order.
+    /// It shut down in order.
     Stopped,
-    /// It gave up with an error, which is in the log.
+    /// It failed with an error, which is in the log.
     Failed,
 }
 
-/// Writes down that something became of this process.
+/// Records an event of this process.
 pub(crate) fn note(log_dir: &Path, what: What) {
     let at_ms = super::server::wall_ms();
     let entry = Entry { at_ms, pid: std::process::id(), what };
-    // A daemon whose record cannot be written (a full disk, say) serves all the same.
+    // The daemon also works without its record, for example on a full disk.
     append(&log_dir.join(FILE), &entry).ok();
 }
 
-/// Reads the record, oldest first. What cannot be read says nothing.
+/// Reads the record, oldest first. Unreadable lines are skipped.
 pub(crate) fn read(log_dir: &Path) -> Vec<Entry> {
     let text = agent_file::read_text(&log_dir.join(FILE), MAX_READ).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Gives the moments at which daemons died: those that failed, and those that wrote down no end and do not
-/// run. `running` is the pid of the one that runs.
+/// Returns the times of crashes: daemons that failed, and those that recorded no end and are not
+/// running. `running` is the pid of the current one.
 pub(crate) fn deaths(entries: &[Entry], running: Option<u32>) -> Vec<i64> {
     let mut deaths = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        // The next daemon may write that it began before the last one wrote that it ended.
+        // The next daemon may record its start before the last one records its end.
         let next = entries[at + 1..].iter().find(|next| next.pid == entry.pid);
         let alive = next.is_none() && running == Some(entry.pid);
         let ended = next.is_some_and(|next| next.what != What::Started);

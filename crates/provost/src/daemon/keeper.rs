@@ -1,4 +1,5 @@
-//! Who has the home's ledger: asked of the lock itself, so that a daemon that cannot be reached is not taken for none.
+//! The owner of the home's ledger, read from the lock itself. So an unreachable daemon is not
+//! mistaken for none.
 
 use std::{
     fs::{self, File},
@@ -16,26 +17,27 @@ use rustix::{
 
 use crate::home::Home;
 
-/// Who may write to the ledger now.
+/// The process that may write to the ledger now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Keeper {
     Nobody,
     Daemon(Identity),
-    /// A command that works on the ledger by itself, or a process that is on its way out.
+    /// A command that works on the ledger directly, or a process that is exiting.
     Other,
 }
 
 impl Keeper {
-    /// Looks at the lock. To be asked while a daemon may be starting: it tries again if it meets this look.
+    /// Reads the lock. Safe while a daemon is starting: the daemon retries if it meets this shared lock.
     pub(crate) fn of(home: &Home) -> Result<Keeper, ApiError> {
         let path = home.ledger().join("ledger.lock");
         look(&path).map_err(|why| {
-            let message = format!("cannot look at the ledger's lock {}: {why}", path.display());
+            let message = format!("cannot read the ledger's lock {}: {why}", path.display());
             ApiError::new(Code::Storage, message).next("provost doctor")
         })
     }
 
-    /// Sends a signal to a daemon that keeps the ledger, pinned so that no other process is hit. Whether there was one.
+    /// Signals the daemon that owns the ledger, by pidfd, so that no other process is hit. Returns
+    /// whether it was running.
     pub(crate) fn signal(daemon: &Identity, signal: Signal) -> io::Result<bool> {
         let raw = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
         let raw = raw.ok_or(io::ErrorKind::InvalidInput)?;
@@ -43,7 +45,7 @@ impl Keeper {
             Err(Errno::SRCH) => return Ok(false),
             opened => opened?,
         };
-        // Looked at after the handle was opened, so that a reused pid is not hit.
+        // Checked after the pidfd was opened, so that a reused pid is not hit.
         if !daemon.is_alive()? {
             return Ok(false);
         }
@@ -54,7 +56,7 @@ impl Keeper {
     }
 }
 
-/// Says in words that a daemon lives behind a socket that does not answer.
+/// Returns the error for a running daemon whose socket does not answer.
 pub(crate) fn unheard(home: &Home, daemon: &Identity) -> ApiError {
     let message = format!(
         "the daemon runs (process {}), but does not answer at {}",
@@ -81,7 +83,7 @@ fn look(path: &Path) -> io::Result<Keeper> {
     Ok(daemon.map_or(Keeper::Other, Keeper::Daemon))
 }
 
-/// The process that has the lock, if it is a daemon by its command line. A daemon's descriptors are hidden.
+/// Returns the process with the lock if its command line is a daemon's. A daemon's descriptors are hidden.
 fn daemon(pid: u32) -> Option<Identity> {
     let process = Identity::of(pid).ok().flatten()?;
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;

@@ -1,4 +1,4 @@
-//! A daemon's life: take the lock, open the ledger, serve the socket, let go in order.
+//! The daemon's lifecycle: take the lock, open the ledger, serve the socket, shut down in order.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -35,24 +35,24 @@ use super::{
 };
 use crate::{environment::Environment, home::Home, settings};
 
-/// The line that tells whoever started the daemon that it answers.
+/// The line that reports to the parent process that the daemon is ready.
 pub(crate) const READY: &str = "ready";
 
 /// How many threads run the daemon's tasks.
 const WORKERS: usize = 2;
 
-/// How long a stopping daemon waits for clients that neither finish their request nor read their answer.
+/// How long a stopping daemon waits for clients that neither finish their request nor read their response.
 const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How long a stopping daemon waits for what is landing.
+/// How long a stopping daemon waits for a landing.
 pub(crate) const LANDING_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Runs the daemon until it is told to stop. Detached, its output is for whoever started it only until it is ready.
+/// Runs the daemon until it is asked to stop. A detached daemon closes its standard output when it is ready.
 pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
-    // First of all: the environment may have secrets, and every agent runs as this user.
+    // This comes first: the environment may contain secrets, and every agent runs as this user.
     provost_sys::process::hide_from_user()
         .map_err(|why| failed("hide its environment from agents", &why))?;
-    // What git or a killed holder leaves behind stays below the daemon, and is known by that.
+    // Processes left by git or a killed holder stay below the daemon, which identifies them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| failed("become the parent of orphans", &why))?;
     home.prepare()?;
@@ -64,7 +64,7 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     raise_file_limit();
     // The lock comes first: only its owner may touch the socket.
     let ledger = open_ledger(&places).inspect_err(|error| {
-        // One that finds another daemon at work has not failed.
+        // A daemon that finds another one running has not failed.
         if error.code != Code::Refused {
             history::note(&places.log(), What::Failed);
         }
@@ -75,7 +75,7 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     lived
 }
 
-/// Serves until it is told to stop, as the one owner of the ledger.
+/// Serves as the only owner of the ledger until asked to stop.
 fn live(places: &shell::Home, ledger: SqliteLedger, detached: bool) -> Result<(), ApiError> {
     sweep(&places.scratch());
     let world = world(places)?;
@@ -83,12 +83,12 @@ fn live(places: &shell::Home, ledger: SqliteLedger, detached: bool) -> Result<()
     let runtime = runtime().map_err(|why| failed("start its runtime", &why))?;
     let pulse = Pulse::start_watchdog().map_err(|why| failed("start its watchdog", &why))?;
     let served = runtime.block_on(serve(ledger, world, pulse, detached));
-    // Holders and what they hold go on; blocking work that is still under way is found again by the next daemon.
+    // Holders and their agents keep running. The next daemon picks up unfinished blocking work.
     runtime.shutdown_background();
     served
 }
 
-/// Makes the runtime. It panics if a worker cannot be started, so that is tried first.
+/// Creates the runtime. tokio panics if a worker thread cannot be started, so that is tried first.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let (wait, release) = std::sync::mpsc::channel::<()>();
     let release = std::sync::Arc::new(std::sync::Mutex::new(release));
@@ -100,7 +100,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     }
     drop(wait);
     for thread in tried {
-        // It does nothing that could fail.
+        // The thread does nothing that could fail.
         thread.join().ok();
     }
     tokio::runtime::Builder::new_multi_thread()
@@ -116,7 +116,7 @@ async fn serve(
     pulse: Pulse,
     detached: bool,
 ) -> Result<(), ApiError> {
-    // On a worker: this future itself runs beside them.
+    // Spawned on a worker, because this future itself runs outside of them.
     let mut watched = tokio::task::JoinSet::new();
     watched.spawn(pulse.answer());
     #[cfg(feature = "failpoints")]
@@ -128,7 +128,8 @@ async fn serve(
             ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify")
         })?;
     let attended = attend(Daemon::new(handle.clone(), world), &mut executor, detached).await;
-    // The door is shut by now. Only after that the lock may go: the next daemon's door has the same name.
+    // The listener is closed by now. The lock is released after it, because the next daemon uses
+    // the same path.
     handle.stop().await;
     match blocking_request(move || owner.join()).await {
         Ok(()) => attended,
@@ -138,7 +139,7 @@ async fn serve(
     }
 }
 
-/// Opens the door, serves until it is told to stop, and shuts the door.
+/// Opens the listener, serves until asked to stop, and closes the listener.
 async fn attend(
     daemon: Daemon,
     mut executor: impl Future<Output = ()> + Unpin,
@@ -149,10 +150,10 @@ async fn attend(
     let (leaving, stop) = (daemon.leaving.clone(), daemon.stop.clone());
     let checkouts = Arc::clone(&daemon.world.checkouts);
     let mut terminate =
-        signal(SignalKind::terminate()).map_err(|why| failed("hear signals", &why))?;
+        signal(SignalKind::terminate()).map_err(|why| failed("handle signals", &why))?;
     let mut interrupt =
-        signal(SignalKind::interrupt()).map_err(|why| failed("hear signals", &why))?;
-    let mut children = signal(SignalKind::child()).map_err(|why| failed("hear signals", &why))?;
+        signal(SignalKind::interrupt()).map_err(|why| failed("handle signals", &why))?;
+    let mut children = signal(SignalKind::child()).map_err(|why| failed("handle signals", &why))?;
     let mut orphans = Orphans::new(daemon.world.holders.clone());
     announce(detached);
     let serving = daemon.serve(door);
@@ -175,20 +176,20 @@ async fn attend(
     }
 }
 
-/// Each live session needs a few descriptors; the soft limit of many systems is for a few hundred.
+/// Each live session needs a few descriptors, but many systems have a soft limit of a few hundred.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // A limit that cannot be raised is felt only with very many sessions, and told then.
+    // A limit that cannot be raised matters only with very many sessions, and is reported then.
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok();
 }
 
-/// Ends when clients that are still being served after a stop have had their time.
+/// Ends when the grace period for remaining clients after a stop is over.
 async fn patience(stop: CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(LAST_ANSWERS).await;
 }
 
-/// Has the daemon leave once nothing is landing. Asked a second time, it leaves at once.
+/// Stops the daemon once no landing is in progress. A second call stops it immediately.
 fn leave(leaving: &CancellationToken, stop: &CancellationToken) {
     if leaving.is_cancelled() {
         stop.cancel();
@@ -196,9 +197,9 @@ fn leave(leaving: &CancellationToken, stop: &CancellationToken) {
     leaving.cancel();
 }
 
-/// Stops a daemon that is to leave when nothing is landing any more, and lets nothing more begin to land. After
-/// [`LANDING_PATIENCE`] it leaves all the same: what is landing continues under its holder, and the next daemon waits
-/// for it. Never ends, for then it could begin.
+/// Stops a leaving daemon once no landing is in progress, and prevents new landings. After
+/// [`LANDING_PATIENCE`] it stops anyway: a landing continues under its holder, and the next daemon
+/// waits for it. Never returns, because that would allow a new landing.
 async fn stop_after_landing(
     leaving: CancellationToken,
     stop: CancellationToken,
@@ -210,10 +211,10 @@ async fn stop_after_landing(
     std::future::pending().await
 }
 
-/// Says that the daemon answers, and lets go of whoever waited for that.
+/// Reports that the daemon is ready, and releases the waiting parent.
 fn announce(detached: bool) {
     let mut stdout = io::stdout();
-    // Whoever waited may have given up; the daemon serves all the same.
+    // The parent may have given up. The daemon serves anyway.
     drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
     if detached && let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
         rustix::stdio::dup2_stdout(&null).ok();
@@ -238,7 +239,7 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
             ApiError::new(Code::Storage, shell::chain(&why)).next("provost doctor")
         }
     })?;
-    // What an older program wrote is taken into the index, once.
+    // Adds events from an older program to the index, once.
     ledger
         .index_rest(&mut stream::refold)
         .map_err(|why| ApiError::new(Code::Storage, shell::chain(&why)).next("provost doctor"))?;
@@ -249,7 +250,7 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
     Ok(ledger)
 }
 
-/// A child that a killed daemon had just forked may hold its lock for a moment longer.
+/// Retries while the ledger is locked: a child just forked by a killed daemon may hold the lock briefly.
 fn open_patiently(dir: &Path, options: &LedgerOptions<'_>) -> Result<SqliteLedger, OpenError> {
     for _ in 0..20 {
         match SqliteLedger::open(dir, options) {
@@ -293,11 +294,11 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
     })
 }
 
-/// Reads the key that tokens are derived from, or makes it.
+/// Reads the key that tokens are derived from, or creates it.
 fn key(path: &Path) -> io::Result<[u8; 32]> {
     match agent_file::read(path, crate::home::MAX_KEY).map_err(io::Error::from) {
         Ok(bytes) => {
-            bytes.try_into().map_err(|_| io::Error::other("the key file has not 32 bytes"))
+            bytes.try_into().map_err(|_| io::Error::other("the key file does not have 32 bytes"))
         }
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
             let mut key = [0; 32];
@@ -318,14 +319,15 @@ fn key(path: &Path) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Removes temporary indexes and git directories that a killed daemon left. No one else uses them while the lock is
-/// held, apart from git calls that outlived it: what is theirs is removed when they have ended. Links are not followed.
+/// Removes temporary indexes and git directories of a killed daemon. No one else uses them while
+/// the lock is held, except git processes that outlived it; their files are removed when they exit.
+/// Links are not followed.
 fn sweep(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(long::DIRECTORY_PREFIX) {
             continue;
         }
-        // What cannot be removed is in no one's way.
+        // A leftover that cannot be removed does no harm.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             fs::remove_dir_all(entry.path()).ok();
         } else {

@@ -18,10 +18,10 @@ mod watchdog;
 pub(crate) use life::{LANDING_PATIENCE, run};
 pub(crate) use start::{connect_only, connect_within, ensure, must_be_operator, without_daemon};
 
-/// Where a detached daemon's standard error goes, in the log directory.
+/// The log file of a detached daemon's standard error, in the log directory.
 pub(crate) const LOG_FILE: &str = "daemon.log";
 
-/// The version that this program tells and compares.
+/// Returns the version that this program reports and compares.
 pub(crate) fn version() -> String {
     #[cfg(feature = "failpoints")]
     {

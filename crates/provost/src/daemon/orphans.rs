@@ -1,8 +1,8 @@
 //! Reaps orphans that fell to the daemon, which is a child subreaper.
 //!
-//! Children that the daemon started itself have an owner that waits for them: their exit status must not be taken away.
-//! An owner waits at once, so a child that stays a zombie over several looks has none, and is an orphan. Holders are
-//! reaped by [`Holders`], for as long as that knows them.
+//! The daemon's own children have an owner that waits for them, so their exit status must not be
+//! taken. An owner waits immediately. A child that stays a zombie over several scans has no owner
+//! and is an orphan. [`Holders`] reaps holders for as long as it tracks them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,13 +11,13 @@ use provost_sys::process::ProcStat;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::time::Instant;
 
-/// The time between two looks at the children, after one of them ended.
+/// The time between two scans, after a child exited.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many looks in a row must find a zombie before it is reaped.
+/// How many scans in a row must find a zombie before it is reaped.
 const LOOKS: u32 = 4;
 
-/// The zombies that may be orphans. It costs nothing while no child ends.
+/// The zombies that may be orphans. It costs nothing while no child exits.
 pub(super) struct Orphans {
     holders: Holders,
     zombies: Zombies,
@@ -29,7 +29,7 @@ impl Orphans {
         Orphans { holders, zombies: Zombies::default(), due: None }
     }
 
-    /// Notes that a child of the daemon ended.
+    /// Records that a child of the daemon exited.
     pub(super) fn child_ended(&mut self) {
         self.holders.reap();
         if self.due.is_none() {
@@ -37,7 +37,7 @@ impl Orphans {
         }
     }
 
-    /// Waits until it is time to look.
+    /// Waits until the next scan is due.
     pub(super) fn due(&self) -> impl Future<Output = ()> + 'static {
         let due = self.due;
         async move {
@@ -48,7 +48,7 @@ impl Orphans {
         }
     }
 
-    /// Looks at the children, and reaps those that have no owner.
+    /// Scans the children, and reaps those without an owner.
     pub(super) async fn reap(&mut self) {
         self.holders.reap();
         let Ok(found) = blocking_request(zombies).await else {
@@ -59,11 +59,11 @@ impl Orphans {
         let found = found.into_iter().filter(|zombie| !self.holders.has_child(zombie.pid));
         for zombie in self.zombies.look(found.collect()) {
             if let Some(pid) = i32::try_from(zombie.pid).ok().and_then(Pid::from_raw) {
-                // One that is gone by now had an owner after all.
+                // A child that is gone by now had an owner after all.
                 waitpid(Some(pid), WaitOptions::NOHANG).ok();
             }
         }
-        // One look may miss a zombie that the last one found.
+        // A single scan may miss a zombie that the last one found.
         let missed = before > 0 && self.zombies.seen.is_empty();
         self.due = (missed || !self.zombies.seen.is_empty()).then(soon);
     }
@@ -73,21 +73,21 @@ fn soon() -> Instant {
     Instant::now() + LOOK
 }
 
-/// A child that ended and was not waited for.
+/// A child that exited and was not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Zombie {
     pid: u32,
     start_time: u64,
 }
 
-/// How often each zombie was found.
+/// How many scans found each zombie.
 #[derive(Debug, Default)]
 struct Zombies {
     seen: BTreeMap<Zombie, u32>,
 }
 
 impl Zombies {
-    /// Counts those that are there now, and returns those that are to be reaped.
+    /// Counts the current zombies, and returns those to reap.
     fn look(&mut self, found: Vec<Zombie>) -> Vec<Zombie> {
         let before = std::mem::take(&mut self.seen);
         let count = |zombie| before.get(&zombie).copied().unwrap_or(0) + 1;

@@ -1,4 +1,4 @@
-//! What the peer of the daemon's socket may do. Where it comes from is decided by [`provost_sys::origin`].
+//! The permissions of a peer of the daemon's socket. [`provost_sys::origin`] decides its origin.
 
 use std::path::Path;
 
@@ -12,23 +12,23 @@ use provost_sys::{
 };
 use serde::Deserialize;
 
-/// Who asks.
+/// The identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     Operator,
     /// A process below this launch's holder.
     Launch(LaunchId),
-    /// A process that has this launch's mark, and not its holder above it.
+    /// A process with this launch's mark, but without its holder above it.
     Stray(LaunchId),
-    /// A process of a check, a hook or a setup: what it runs may be an agent's work.
+    /// A process of a check, a hook or a setup, which may run an agent's code.
     Held(String),
-    /// A process below this daemon, and below no holder: no person typed it.
+    /// A process below this daemon but below no holder, so the operator did not start it.
     Ours,
-    /// A process that may be of this launch, whose holder was killed.
+    /// A process that may belong to this launch, whose holder was killed.
     Unproven(String),
 }
 
-/// A launch whose processes may live.
+/// A launch that may have running processes.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Live {
     pub(crate) launch: LaunchId,
@@ -46,7 +46,7 @@ impl Peer {
         }
     }
 
-    /// Refuses what an agent may not do for itself, nor have done by what is run for it.
+    /// Refuses callers other than the operator: agents, and everything that runs for them.
     pub(crate) fn must_be_operator(&self) -> Result<(), ApiError> {
         match self {
             Peer::Operator => Ok(()),
@@ -59,12 +59,12 @@ impl Peer {
             .next("provost report --help")),
             Peer::Held(key) => Err(ApiError::new(
                 Code::Forbidden,
-                format!("a check, hook or setup may only look; this process belongs to {key}"),
+                format!("a check, hook or setup may only read; this process belongs to {key}"),
             )
             .next("provost status")),
             Peer::Ours => Err(ApiError::new(
                 Code::Forbidden,
-                "what the daemon runs may only look; this process is below it, and no person typed it",
+                "a process that the daemon started may only read; run the command from a terminal",
             )
             .next("provost status")),
             Peer::Unproven(key) => Err(unproven(key)),
@@ -72,7 +72,7 @@ impl Peer {
     }
 }
 
-/// Refuses a caller that cannot be identified. For lack of a resource, the same caller may try again.
+/// Refuses a caller that cannot be identified. If a resource is short, the caller may retry.
 pub(crate) fn unidentified(why: &(dyn std::error::Error + 'static)) -> ApiError {
     let message = format!("cannot identify the caller: {why}");
     match Shortage::from_text(&chain(why)) {
@@ -107,14 +107,14 @@ fn unproven(key: &str) -> ApiError {
     }
 }
 
-/// What the ledger knows of launches, by which an origin is one of them.
+/// The known launches, by which an origin is resolved to a peer.
 pub(crate) struct Known<'a> {
     pub(crate) home: &'a Home,
     pub(crate) live: &'a [Live],
 }
 
 impl Known<'_> {
-    /// Decides by where the peer comes from.
+    /// Resolves the origin of a process to a peer.
     pub(crate) fn peer(&self, origin: Origin) -> Result<Peer, launch_dir::Error> {
         Ok(match origin {
             Origin::Operator => Peer::Operator,
@@ -128,8 +128,8 @@ impl Known<'_> {
         })
     }
 
-    /// The launch of this holder. It counts only if the ledger or the launch's own directory knows it: a command line
-    /// can be made up.
+    /// Returns the launch of this holder. The ledger or the launch's own directory must confirm it,
+    /// because a command line can be forged.
     fn launch(&self, holder: &Identity) -> Result<Option<LaunchId>, launch_dir::Error> {
         for Live { launch, holder: recorded } in self.live {
             let recorded = match recorded {
@@ -151,12 +151,13 @@ impl Known<'_> {
     }
 }
 
-/// A process with a mark and no holder: of a launch by its key, of a check, hook or setup otherwise.
+/// Identifies a process with a mark and no holder: a launch by its key, otherwise a check, hook or setup.
 fn marked(key: String) -> Peer {
     key.parse().map_or(Peer::Held(key), Peer::Stray)
 }
 
-/// Gives the holder of a launch that is not yet recorded as running: its agent may be quicker than the ledger.
+/// Returns the holder of a launch that is not recorded as running yet: its agent may be faster than
+/// the ledger.
 fn starting(dir: &Path) -> Result<Option<Identity>, launch_dir::Error> {
     Ok(match look(dir)? {
         Looked::Starting { holder, .. } => holder,
@@ -166,7 +167,7 @@ fn starting(dir: &Path) -> Result<Option<Identity>, launch_dir::Error> {
     })
 }
 
-/// Checks a report's launch and token against who really asks.
+/// Checks a report's launch and token against the actual caller.
 pub(crate) fn reporter(
     peer: &Peer,
     world: &World,
@@ -183,11 +184,11 @@ pub(crate) fn reporter(
     match (peer, named) {
         (Peer::Launch(own), None) => Ok(Some(*own)),
         (Peer::Launch(own), Some(named)) if *own == named => Ok(Some(named)),
-        (Peer::Launch(_), Some(_)) => forbidden("a launch can speak only for itself"),
-        (Peer::Held(_), _) => forbidden("a check, hook or setup speaks for nobody"),
-        (Peer::Ours, _) => forbidden("what the daemon runs speaks for nobody"),
+        (Peer::Launch(_), Some(_)) => forbidden("a launch can report only for itself"),
+        (Peer::Held(_), _) => forbidden("a check, hook or setup cannot report"),
+        (Peer::Ours, _) => forbidden("a process that the daemon started cannot report"),
         (Peer::Stray(own), Some(named)) if *own != named => {
-            forbidden("a launch can speak only for itself")
+            forbidden("a launch can report only for itself")
         }
         (Peer::Stray(_), None) => {
             forbidden("a report for a launch needs its token (PROVOST_TOKEN)")
@@ -202,7 +203,7 @@ pub(crate) fn reporter(
     }
 }
 
-/// Compares without telling by its time how much was right.
+/// Compares in constant time, so that timing does not reveal a partial match.
 fn same(given: &str, right: &str) -> bool {
     given.len() == right.len()
         && given.bytes().zip(right.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0

@@ -1,7 +1,8 @@
-//! What one launch may use of the daemon at once, however many processes it starts.
+//! Limits on the daemon's resources per launch, however many processes it starts.
 //!
-//! Every connection is charged to an [`Account`]. The operator's has no limit but those of all; every other account has
-//! a [`Quota`]. A part of the reads is for the operator alone, so no number of launches can use them up.
+//! Every connection is charged to an [`Account`]. The operator's account has only the global
+//! limits. Every other account has a [`Quota`]. Some reads are reserved for the operator, so
+//! launches can never use them all.
 
 use std::{
     collections::BTreeMap,
@@ -17,42 +18,43 @@ use provost_api::{ApiError, Code};
 use provost_sys::origin::Account;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How much an account may use at once.
+/// The limits of one account.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     connections: usize,
-    /// A request is over when its answer was sent.
+    /// A request ends when its response was sent.
     requests: usize,
-    /// Reads of the ledger.
+    /// Concurrent reads of the ledger.
     reads: usize,
-    /// Bytes of the requests that may change something, as long as the daemon runs. What they say may be kept.
+    /// Bytes of state-changing requests during the daemon's lifetime. Their content may be stored.
     posted: u64,
 }
 
-/// The share of a launch, check, hook or setup.
+/// The limits of a launch, check, hook or setup.
 const OF_ONE: Share = Share { connections: 64, requests: 16, reads: 2, posted: 64 << 20 };
 
-/// The share of [`Account::Other`], which may be several.
+/// The limits of [`Account::Other`], which several processes may share.
 const OF_OTHERS: Share = Share { connections: 256, requests: 64, reads: 4, posted: 256 << 20 };
 
-/// How many reads of the ledger run at once. They share the threads of requests with changes, which need the others.
+/// The maximum number of concurrent ledger reads. They share the request threads with changes,
+/// which need the rest.
 const READS: usize = 16;
 
-/// How many of them all launches together may have.
+/// The part of those reads that all launches together may use.
 const READS_OF_LAUNCHES: usize = 12;
 
-/// How many accounts are remembered with what they posted, unless they posted more than [`FORGOTTEN`].
+/// How many accounts are tracked with their posted bytes, not counting those over [`FORGOTTEN`].
 const MAX_POSTED: usize = 4_096;
 const FORGOTTEN: u64 = 1 << 20;
 
 /// How long a request or a read waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
 
-/// The quotas of the accounts that have connections.
+/// The quotas of the accounts with open connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Quotas {
     accounts: Arc<Mutex<BTreeMap<Account, Weak<Quota>>>>,
-    /// How many bytes each account has posted.
+    /// The bytes that each account has posted.
     posted: Arc<Mutex<BTreeMap<Account, u64>>>,
     reads: Arc<Semaphore>,
     reads_of_launches: Arc<Semaphore>,
@@ -60,7 +62,7 @@ pub(crate) struct Quotas {
     turn: Duration,
 }
 
-/// What one account may use at once.
+/// The semaphores of one account.
 #[derive(Debug)]
 pub(crate) struct Quota {
     account: Account,
@@ -74,12 +76,12 @@ pub(crate) struct Quota {
 /// A connection that is charged to its account until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charged {
-    /// The operator has none.
+    /// `None` for the operator.
     quota: Option<Arc<Quota>>,
     _connection: Option<OwnedSemaphorePermit>,
 }
 
-/// The right to read the ledger, until it is dropped.
+/// A permit to read the ledger, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ReadTurn {
     _all: OwnedSemaphorePermit,
@@ -87,10 +89,10 @@ pub(crate) struct ReadTurn {
     _own: Option<OwnedSemaphorePermit>,
 }
 
-/// The right to have a request under way, until it is dropped.
+/// A permit to process a request, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestTurn {
-    /// The operator needs none.
+    /// `None` for the operator.
     own: Option<OwnedSemaphorePermit>,
 }
 
@@ -107,7 +109,7 @@ impl Default for Quotas {
 }
 
 impl Quotas {
-    /// Charges a connection to an account. None if the account holds too many.
+    /// Charges a connection to an account. Returns `None` if the account has too many.
     pub(crate) fn charge(&self, account: Account) -> Option<Charged> {
         if account == Account::Operator {
             return Some(Charged { quota: None, _connection: None });
@@ -136,19 +138,19 @@ impl Quotas {
         quota
     }
 
-    /// Counts the bytes of a request that may change something.
+    /// Counts the bytes of a state-changing request.
     pub(crate) fn post(&self, charged: &Charged, bytes: u64) -> Result<(), ApiError> {
         let Some(quota) = &charged.quota else { return Ok(()) };
         let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
         if posted.len() >= MAX_POSTED && !posted.contains_key(&quota.account) {
-            // Launches that said little are forgotten first.
+            // Launches that posted little are forgotten first.
             posted.retain(|_, bytes| *bytes > FORGOTTEN);
         }
         let all = posted.entry(quota.account.clone()).or_default();
         let limit = quota.share.posted;
         if all.saturating_add(bytes) > limit {
             let message = format!(
-                "this launch has posted as much as it may: at most {} MiB as long as the daemon runs",
+                "this launch has reached its limit of {} MiB of requests per daemon run",
                 limit >> 20
             );
             return Err(ApiError::new(Code::Refused, message).next("provost status"));
@@ -157,7 +159,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Waits for the turn to read the ledger.
+    /// Waits for a permit to read the ledger.
     pub(crate) async fn read(&self, charged: &Charged) -> Result<ReadTurn, ApiError> {
         let turn = async {
             let (mut own, mut launches) = (None, None);
@@ -187,7 +189,7 @@ impl Quotas {
 }
 
 impl Charged {
-    /// Waits for the turn to have a request under way.
+    /// Waits for a permit to process a request.
     pub(crate) async fn request(&self) -> Result<RequestTurn, ApiError> {
         let Some(quota) = &self.quota else { return Ok(RequestTurn { own: None }) };
         match tokio::time::timeout(quota.turn, Arc::clone(&quota.requests).acquire_owned()).await {
@@ -200,24 +202,24 @@ impl Charged {
 }
 
 impl RequestTurn {
-    /// The answer to the request. It keeps the turn until it is sent.
+    /// Wraps the response, which keeps the permit until it is sent.
     pub(crate) fn until_sent(self, answer: Body) -> Body {
         if self.own.is_none() { answer } else { Body::new(Answer { body: answer, _turn: self }) }
     }
 }
 
-/// Why a connection of an account that holds too many is not served.
+/// Returns the error for an account with too many connections.
 pub(crate) fn too_many() -> ApiError {
-    let message = "this launch holds as many connections as it may; close some";
+    let message = "this launch has too many connections; close some";
     ApiError::new(Code::Refused, message).next("provost daemon status")
 }
 
 fn busy(limit: &str) -> ApiError {
-    let message = format!("{limit} are under way, and none ended within {} s", TURN.as_secs());
+    let message = format!("{limit} are in progress, and none finished within {} s", TURN.as_secs());
     ApiError::new(Code::Refused, message).next("provost daemon status")
 }
 
-/// A body that keeps its request's turn.
+/// A body that keeps its request's permit.
 struct Answer {
     body: Body,
     _turn: RequestTurn,

@@ -1,4 +1,4 @@
-//! What may be asked over the socket, and how it is put to the engine.
+//! The routes of the API, and the engine requests behind them.
 
 mod history;
 mod runs;
@@ -44,12 +44,12 @@ use super::{
     sse,
 };
 
-/// The largest request: a text for an agent, or a spec.
+/// The maximum size of a request: a text for an agent, or a spec.
 pub(super) const MAX_REQUEST: usize = 8 << 20;
 
 type Answer = Result<Response, Refusal>;
 
-/// An error on its way out.
+/// An error response.
 pub(crate) struct Refusal(ApiError);
 
 impl From<ApiError> for Refusal {
@@ -66,7 +66,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The body of a request. What cannot be read is told like every other error.
+/// The JSON body of a request. An unreadable body is reported like every other error.
 struct Given<T>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Given<T> {
@@ -87,7 +87,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Given<T> {
     }
 }
 
-/// The parameters of a request, told like every other error if they cannot be read.
+/// The query parameters of a request. Unreadable ones are reported like every other error.
 struct Wanted<T>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Wanted<T> {
@@ -167,7 +167,7 @@ async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
     let Condition { status, ledger_loss, unknown_holders } = daemon.condition().await?;
     let environment = match daemon.peer(&caller).await {
         Ok(Peer::Operator) => daemon.world.environment.names().map(str::to_owned).collect(),
-        // Which variables the operator has set is not for agents.
+        // Agents must not learn which variables the operator has set.
         Ok(_) | Err(_) => Vec::new(),
     };
     Ok(Json(DaemonInfo {
@@ -188,13 +188,13 @@ async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
     .into_response())
 }
 
-/// Says whether a person asks; an agent is refused.
+/// Succeeds if the caller is the operator. Refuses an agent.
 async fn operator(State(daemon): State<Daemon>, caller: Caller) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     Ok(Json(json!({"ok": true})).into_response())
 }
 
-/// Runs a verifier's command under a holder. A client that hangs up has it ended.
+/// Runs a verifier's command under a holder. The command is cancelled if the client disconnects.
 async fn verify(
     State(daemon): State<Daemon>,
     caller: Caller,
@@ -208,7 +208,7 @@ async fn verify(
         time_limit: Duration::from_millis(request.time_limit_ms),
         output_limit: request.output_limit,
     };
-    // Held until the answer is sent: dropping it cancels the command.
+    // Held until the response is sent: dropping it cancels the command.
     let (_wanted, cancel) = tokio::sync::watch::channel(false);
     let (done, result) = tokio::sync::oneshot::channel();
     let (world, key) =
@@ -216,7 +216,7 @@ async fn verify(
     daemon.own(async move {
         done.send(run_verifier(&world, &key, command, cancel).await).ok();
     });
-    let leaving = |_| ApiError::new(Code::Unreachable, "the daemon leaves while a verifier runs");
+    let leaving = |_| ApiError::new(Code::Unreachable, "the daemon stops while a verifier runs");
     let ended = result.await.map_err(leaving)?;
     let end = match ended.end {
         CheckEnd::Exit(code) => VerifyEnd::Exit(code),
@@ -228,8 +228,8 @@ async fn verify(
     Ok(Json(VerifyReply { ok: true, end, printed: ended.printed }).into_response())
 }
 
-/// A body that says nothing is read all the same: closing a connection with unread bytes resets it, and
-/// the answer may be lost.
+/// The empty body is still read: closing a connection with unread bytes resets it, and the response
+/// may be lost.
 async fn stop_daemon(State(daemon): State<Daemon>, caller: Caller, _body: Bytes) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let landing = daemon.world.checkouts.try_write().is_err();
@@ -246,7 +246,7 @@ struct ListQuery {
     all: Option<u8>,
 }
 
-/// How many sessions are listed besides the live ones, unless told otherwise.
+/// The default number of finished sessions in a listing.
 const LISTED: usize = 50;
 
 async fn list(
@@ -275,7 +275,7 @@ async fn list(
     Ok(raw(Body::from(text)))
 }
 
-/// Ends what runs and the ledger does not know.
+/// Stops running processes that are not in the ledger.
 async fn stop_unknown(State(daemon): State<Daemon>, caller: Caller, _body: Bytes) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let (home, ledger) = (daemon.world.home.clone(), daemon.world.home.ledger());
@@ -293,11 +293,11 @@ async fn stop_unknown(State(daemon): State<Daemon>, caller: Caller, _body: Bytes
 }
 
 fn unread(why: &dyn std::error::Error) -> ApiError {
-    ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
+    ApiError::new(Code::Storage, format!("cannot read the ledger: {why}"))
         .next("provost ledger verify")
 }
 
-/// What `spawn` sends: the id may be minted by the client, so that it knows it before it asks.
+/// Opens a session. The client may create the id, so that it knows the id before the request.
 async fn open(
     State(daemon): State<Daemon>,
     caller: Caller,
@@ -317,11 +317,11 @@ async fn open(
     let missing =
         spec.agent.pass_env.iter().filter(|name| daemon.world.environment.get(name).is_none());
     let warnings = missing.map(|name| {
-        format!("{name} is not set in the daemon, so the agent will not have it; run `provost daemon stop` where it is set")
+        format!("{name} is not set in the daemon, so the agent will not have it; run `provost daemon stop` in a shell that sets it")
     });
     let warnings = warnings.collect();
     let ask = Ask::Open { id, spec: Box::new(spec), warnings };
-    change(&daemon, &peer, &headers, ("open", ask)).await
+    change(&daemon, &peer, &headers, "open", ask).await
 }
 
 async fn row(State(daemon): State<Daemon>, Path(session): Path<String>) -> Answer {
@@ -342,10 +342,10 @@ async fn send(
     check_text(&request.text, "text")?;
     let mode = if request.supersede { SendMode::Supersede } else { SendMode::Continue };
     let command = Command::Send { key: message_key("send", &headers), text: request.text, mode };
-    operate(&daemon, &caller, &headers, session, ("send", command)).await
+    operate(&daemon, &caller, &headers, session, "send", command).await
 }
 
-/// Gives the key of a message to an agent: the same change, sent twice, is the same message.
+/// Returns the key of a message to an agent. The same request, sent twice, gets the same key.
 fn message_key(what: &str, headers: &HeaderMap) -> String {
     let key = headers
         .get(IDEMPOTENCY_KEY)
@@ -366,7 +366,7 @@ async fn interrupt(
         check_text(text, "text")?;
     }
     let command = Command::Interrupt { key: message_key("leave", &headers), text: request.text };
-    operate(&daemon, &caller, &headers, session, ("interrupt", command)).await
+    operate(&daemon, &caller, &headers, session, "interrupt", command).await
 }
 
 async fn compact(
@@ -377,7 +377,7 @@ async fn compact(
     _body: Bytes,
 ) -> Answer {
     let command = Command::Compact { key: message_key("compact", &headers) };
-    operate(&daemon, &caller, &headers, session, ("compact", command)).await
+    operate(&daemon, &caller, &headers, session, "compact", command).await
 }
 
 async fn stop(
@@ -387,7 +387,7 @@ async fn stop(
     headers: HeaderMap,
     _body: Bytes,
 ) -> Answer {
-    operate(&daemon, &caller, &headers, session, ("stop", Command::Stop)).await
+    operate(&daemon, &caller, &headers, session, "stop", Command::Stop).await
 }
 
 async fn take_over(
@@ -397,7 +397,7 @@ async fn take_over(
     headers: HeaderMap,
     _body: Bytes,
 ) -> Answer {
-    operate(&daemon, &caller, &headers, session, ("take-over", Command::TakeOver)).await
+    operate(&daemon, &caller, &headers, session, "take-over", Command::TakeOver).await
 }
 
 async fn cancel(
@@ -409,7 +409,7 @@ async fn cancel(
 ) -> Answer {
     check_text(&request.because, "reason")?;
     let command = Command::Cancel { because: request.because };
-    operate(&daemon, &caller, &headers, session, ("cancel", command)).await
+    operate(&daemon, &caller, &headers, session, "cancel", command).await
 }
 
 async fn resolve(
@@ -425,18 +425,19 @@ async fn resolve(
         "failed" => Resolve::Failed,
         "cancelled" => Resolve::Cancelled,
         "succeeded" => {
-            return Err(
-                bad("only a claim with a passed verdict makes succeeded; use accepted").into()
-            );
+            return Err(bad(
+                "only a claim with a passed verdict can become succeeded; use accepted",
+            )
+            .into());
         }
         other => {
             let message =
-                format!("\"{other}\" is no outcome; expected accepted, failed or cancelled");
+                format!("unknown outcome \"{other}\"; expected accepted, failed or cancelled");
             return Err(bad(message).into());
         }
     };
     let command = Command::Resolve { to, because: request.because };
-    operate(&daemon, &caller, &headers, session, ("resolve", command)).await
+    operate(&daemon, &caller, &headers, session, "resolve", command).await
 }
 
 async fn answer(
@@ -450,10 +451,10 @@ async fn answer(
         request.request.parse().map_err(|why: provost_core::ids::BadId| bad(why.to_string()))?;
     let revision = request.revision;
     let command = Command::Answer { request: id, revision, reply: reply(request)? };
-    operate(&daemon, &caller, &headers, session, ("answer", command)).await
+    operate(&daemon, &caller, &headers, session, "answer", command).await
 }
 
-/// Takes the one way in which a request is answered.
+/// Converts the answer to a request, which must have exactly one form.
 fn reply(given: AnswerRequest) -> Result<Reply, ApiError> {
     match (given.text, given.answers, given.decision) {
         (Some(text), None, None) => {
@@ -490,7 +491,7 @@ async fn limit(
         None if budget => Command::RaiseBudget { tokens, turns },
         None => return Err(bad("name a limit: output, tokens or turns".to_owned()).into()),
     };
-    let answer = operate(&daemon, &caller, &headers, session.clone(), ("limit", command)).await?;
+    let answer = operate(&daemon, &caller, &headers, session.clone(), "limit", command).await?;
     if let Some(bytes) = output {
         daemon.raise_limit(session, bytes).await?;
     }
@@ -505,7 +506,7 @@ async fn rename(
     Given(RenameRequest { name }): Given<RenameRequest>,
 ) -> Answer {
     check_name(&name)?;
-    operate(&daemon, &caller, &headers, session, ("rename", Command::Rename { name })).await
+    operate(&daemon, &caller, &headers, session, "rename", Command::Rename { name }).await
 }
 
 async fn take_report(
@@ -518,17 +519,17 @@ async fn take_report(
     let launch =
         peer::reporter(&peer, &daemon.world, request.launch.as_deref(), request.token.as_deref())?;
     let from = launch.map_or(Reporter::Operator, Reporter::Launch);
-    // Whoever proves to be a launch speaks as that launch, from wherever it asks.
+    // A caller that proves to be a launch acts as that launch, whatever its process is.
     let speaker = launch.map_or(peer, Peer::Launch);
     if let (Some(hook), Some(launch)) = (&request.hook, launch) {
         return take_hook(&daemon, launch, hook, &headers).await;
     }
     let testimony = report::testimony(&request)?;
     let ask = Ask::Report { session: request.session, from, testimony };
-    change(&daemon, &speaker, &headers, ("report", ask)).await
+    change(&daemon, &speaker, &headers, "report", ask).await
 }
 
-/// Takes a call of a tool. Its launch is proved, and acts as the member whose session it is and nobody else.
+/// Handles a tool call. The launch is proved, and acts only as the member of its session.
 async fn take_call(
     State(daemon): State<Daemon>,
     caller: Caller,
@@ -536,19 +537,19 @@ async fn take_call(
     Given(request): Given<CallRequest>,
 ) -> Answer {
     let peer = daemon.peer(&caller).await?;
-    let proof = (request.launch.as_deref(), request.token.as_deref());
-    let launch = peer::reporter(&peer, &daemon.world, proof.0, proof.1)?.ok_or_else(|| {
-        let message = "tools are called by agents: a person acts on a task by its commands";
+    let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
+    let launch = peer::reporter(&peer, &daemon.world, launch, token)?.ok_or_else(|| {
+        let message = "only agents call tools; use the `provost task` commands";
         ApiError::new(Code::Forbidden, message).next("provost task --help")
     })?;
     check_text(&request.id, "id")?;
     let call: Call = serde_json::from_value(request.call)
         .map_err(|why| bad(format!("the call cannot be read: {why}")))?;
     let ask = Ask::Call { launch, native: request.id, call: Box::new(call) };
-    change(&daemon, &Peer::Launch(launch), &headers, ("call", ask)).await
+    change(&daemon, &Peer::Launch(launch), &headers, "call", ask).await
 }
 
-/// Takes what a hook of the agent says. Its launch is proved; it speaks for nobody else.
+/// Handles a report of an agent's hook. The launch is proved, and reports only for itself.
 async fn take_hook(daemon: &Daemon, launch: LaunchId, hook: &Value, headers: &HeaderMap) -> Answer {
     let given = headers.get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok()).unwrap_or_default();
     let actor = format!("hook/{launch}");
@@ -567,7 +568,7 @@ async fn take_hook(daemon: &Daemon, launch: LaunchId, hook: &Value, headers: &He
 struct EventQuery {
     since: Option<u64>,
     session: Option<String>,
-    /// The events of a run are those of its sessions too.
+    /// A run's events include those of its sessions.
     run: Option<String>,
     task: Option<String>,
     limit: Option<usize>,
@@ -593,7 +594,7 @@ async fn events(
             let row = daemon.handle.ask_json(Ask::Task(ask)).await?;
             sse::Of::One(row["task"]["id"].as_str().unwrap_or_default().to_owned())
         }
-        (..) => return Err(bad("name a session, a run or a task, one of them").into()),
+        (..) => return Err(bad("name exactly one session, run or task").into()),
     };
     let wanted = sse::Wanted { after: last.or(query.since).unwrap_or(0), of };
     if query.follow == Some(1) {
@@ -620,7 +621,7 @@ struct AgeRequest {
     older_than_ms: Option<i64>,
 }
 
-/// Closed sessions are kept whole for this long unless told otherwise.
+/// The default age at which closed sessions are collected.
 const KEEP_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -628,7 +629,7 @@ struct CollectRequest {
     #[serde(default)]
     apply: bool,
     older_than_ms: Option<i64>,
-    /// Only what these runs left; everybody's if none are named.
+    /// Limits the collection to these runs.
     runs: Option<Vec<String>>,
 }
 
@@ -639,7 +640,8 @@ async fn collect(
 ) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let CollectRequest { apply, older_than_ms, runs } = request;
-    if let Some(loss) = daemon.condition().await?.ledger_loss.filter(|_| apply) {
+    let loss = daemon.condition().await?.ledger_loss;
+    if apply && let Some(loss) = loss {
         let message = format!("nothing is removed: {loss}");
         return Err(ApiError::new(Code::Storage, message).next("provost ledger recover").into());
     }
@@ -659,25 +661,21 @@ async fn archive(
     Ok(raw(Body::from(daemon.handle.ask(ask, "operator", None).await?)))
 }
 
-/// Puts an operator's command about a session to the engine.
+/// Sends an operator's command for a session to the engine.
 async fn operate(
     daemon: &Daemon,
     caller: &Caller,
     headers: &HeaderMap,
     session: String,
-    (what, command): (&str, Command),
+    what: &str,
+    command: Command,
 ) -> Answer {
     let peer = daemon.peer(caller).await?;
     peer.must_be_operator()?;
-    change(daemon, &peer, headers, (what, Ask::Do { session, command })).await
+    change(daemon, &peer, headers, what, Ask::Do { session, command }).await
 }
 
-async fn change(
-    daemon: &Daemon,
-    peer: &Peer,
-    headers: &HeaderMap,
-    (what, ask): (&str, Ask),
-) -> Answer {
+async fn change(daemon: &Daemon, peer: &Peer, headers: &HeaderMap, what: &str, ask: Ask) -> Answer {
     let key = match headers.get(IDEMPOTENCY_KEY) {
         None => None,
         Some(key) => Some(idempotency_key(key.to_str().unwrap_or_default(), peer, what)?),
@@ -686,7 +684,8 @@ async fn change(
     Ok(raw(Body::from(answer.map_err(|why| said_to(daemon, peer, why))?)))
 }
 
-/// An agent may have neither Provost on its path nor our home in its environment: what it is told to do next says both.
+/// Completes the hints for an agent, which may have neither Provost on its path nor our home in its
+/// environment.
 fn said_to(daemon: &Daemon, peer: &Peer, mut error: ApiError) -> ApiError {
     if matches!(peer, Peer::Launch(_)) {
         let caller = daemon.world.caller();
@@ -695,11 +694,12 @@ fn said_to(daemon: &Daemon, peer: &Peer, mut error: ApiError) -> ApiError {
     error
 }
 
-/// A key is the caller's own and names one kind of change: what one launch used says nothing about another's.
+/// Scopes a key to its caller and the kind of change, so that the keys of launches do not collide.
 fn idempotency_key(key: &str, peer: &Peer, what: &str) -> Result<String, ApiError> {
-    match (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        true => Ok(format!("{}/{what}/{key}", peer.actor())),
-        false => Err(bad("an idempotency key has 1 to 200 visible characters")),
+    if (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(format!("{}/{what}/{key}", peer.actor()))
+    } else {
+        Err(bad("an idempotency key has 1 to 200 visible characters"))
     }
 }
 

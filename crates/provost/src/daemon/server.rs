@@ -1,4 +1,4 @@
-//! The server on the socket: checks its peers and owns the tasks that serve them.
+//! The server on the socket. It checks its peers and owns the tasks that serve them.
 
 use std::{
     collections::BTreeMap,
@@ -40,12 +40,12 @@ use super::{
     timed_stream::{Arrival, Gate},
 };
 
-/// What every route has at hand.
+/// The shared state of all routes.
 #[derive(Clone)]
 pub(crate) struct Daemon {
     pub(crate) handle: Handle,
     pub(crate) world: World,
-    /// Set when the daemon is to leave; it stops when nothing is landing any more.
+    /// Set when the daemon is asked to stop. It stops when no landing is in progress.
     pub(crate) leaving: CancellationToken,
     pub(crate) stop: CancellationToken,
     boundary: Arc<Boundary>,
@@ -53,10 +53,11 @@ pub(crate) struct Daemon {
     quotas: Quotas,
 }
 
-/// How long sending a listing may take.
+/// The time limit for sending a listing.
 const LISTING_TIME: Duration = Duration::from_secs(300);
 
-/// The process at the other end of a connection, pinned when the connection was accepted, or why it is not served.
+/// The process at the other end of a connection, pinned when the connection was accepted, or why it
+/// is rejected.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     caller: Result<Caller, Arc<provost_sys::peer::Error>>,
@@ -69,7 +70,7 @@ impl Connected<IncomingStream<'_, Door>> for Connection {
     }
 }
 
-/// How callers are pinned. Tests have both ways tried on any kernel.
+/// How callers are pinned. Tests run both methods on any kernel.
 pub(super) fn pinning() -> Pinning {
     #[cfg(feature = "failpoints")]
     {
@@ -81,7 +82,7 @@ pub(super) fn pinning() -> Pinning {
     Pinning::Best
 }
 
-/// How the daemon is.
+/// The daemon's status.
 pub(crate) struct Condition {
     pub(crate) status: Value,
     pub(crate) ledger_loss: Option<String>,
@@ -89,7 +90,8 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// What a listing says besides its rows, as further fields of its object; nothing where all is well.
+    /// Returns further JSON fields for a listing, for example the ledger's losses. Empty if there
+    /// are no problems.
     pub(crate) fn appendix(&self) -> String {
         let mut text = String::new();
         if let Some(loss) = &self.ledger_loss {
@@ -106,11 +108,11 @@ impl Condition {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pinned: Arc<Pinned>,
-    /// Where the process comes from, if that stays true for as long as it runs.
+    /// The origin of the process, once it is settled for the process's lifetime.
     origin: Arc<OnceLock<Origin>>,
-    /// Who the process was proved to be, which stays true for as long as it runs.
+    /// The proved identity of the process, valid for the process's lifetime.
     known: Arc<OnceLock<Peer>>,
-    /// What the connection is charged to; none if its account has too many.
+    /// The account charge of the connection; `None` if its account has too many.
     charged: Arc<OnceCell<Option<Charged>>>,
 }
 
@@ -125,12 +127,12 @@ impl Connection {
         Connection { caller: caller.map_err(Arc::new), gate }
     }
 
-    /// The caller, whether or not it still runs.
+    /// The caller, even if its process has exited.
     pub(super) fn pinned(&self) -> Option<&Caller> {
         self.caller.as_ref().ok()
     }
 
-    /// The caller, if it may ask anything at all and is still the process that connected.
+    /// The caller, if it is permitted and is still the process that connected.
     fn caller(&self) -> Result<&Caller, ApiError> {
         let caller = self.caller.as_ref().map_err(|why| peer::refused(why))?;
         caller.pinned.check().map_err(|why| peer::refused(&why))?;
@@ -143,14 +145,15 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let found = parts.extensions.get::<ConnectInfo<Connection>>();
-        let found = found.ok_or_else(|| ApiError::new(Code::Internal, "there is no caller"))?;
+        let found =
+            found.ok_or_else(|| ApiError::new(Code::Internal, "the request has no caller"))?;
         found.0.gate.ask();
         Ok(found.0.caller()?.clone())
     }
 }
 
-/// Refuses every request of another user, and of a process that has ended since it connected: reads too. A request of a
-/// launch waits for its turn.
+/// Rejects every request of another user, and of a process that exited after it connected,
+/// including reads. A request of a launch waits for its turn.
 pub(super) async fn admit(
     State(daemon): State<Daemon>,
     caller: Caller,
@@ -165,7 +168,7 @@ pub(super) async fn admit(
     Ok(next.run(request).await.map(|answer| turn.until_sent(answer)))
 }
 
-/// How long the body of a request is; as long as it may be if it does not say so.
+/// Returns the size of a request's body; the maximum if it is not declared.
 fn body_size(request: &Request) -> u64 {
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
@@ -180,23 +183,23 @@ impl Daemon {
         Daemon { handle, world, leaving, stop, boundary, tasks, quotas }
     }
 
-    /// Waits for the caller's turn to read the ledger.
+    /// Waits for the caller's permit to read the ledger.
     pub(crate) async fn read_turn(&self, caller: &Caller) -> Result<ReadTurn, ApiError> {
         self.quotas.read(self.charged(caller).await?).await
     }
 
-    /// What the caller's connection is charged to.
+    /// Returns the account charge of the caller's connection.
     async fn charged<'a>(&self, caller: &'a Caller) -> Result<&'a Charged, ApiError> {
         let charge = || async {
-            // A process that cannot be judged has no rights, and no share of its own.
+            // A process that cannot be classified has no permissions and no quota of its own.
             let origin = self.origin(caller).await;
             self.quotas.charge(origin.map_or(Account::Other, |origin| origin.account()))
         };
         caller.charged.get_or_init(charge).await.as_ref().ok_or_else(quota::too_many)
     }
 
-    /// Charges connections to their accounts as they arrive, and cuts off those of an account that has too many: it may
-    /// never send a request.
+    /// Charges connections to their accounts as they arrive, and closes those over the limit. A
+    /// connection may never send a request, so waiting for one is not enough.
     async fn charge_all(self, mut arrivals: mpsc::Receiver<Arrival>) {
         while let Some(arrival) = arrivals.recv().await {
             let daemon = self.clone();
@@ -218,7 +221,7 @@ impl Daemon {
         result
     }
 
-    /// Keeps a task that serves a client for as long as the client listens.
+    /// Runs a task that serves a client, until it ends or the daemon stops.
     pub(crate) fn own(&self, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,7 +234,7 @@ impl Daemon {
         });
     }
 
-    /// Decides who asks. What is only doubted is looked at again with the next request.
+    /// Identifies the caller. An unproved identity is checked again at the next request.
     pub(crate) async fn peer(&self, caller: &Caller) -> Result<Peer, ApiError> {
         if let Some(known) = caller.known.get() {
             return Ok(known.clone());
@@ -247,14 +250,14 @@ impl Daemon {
             blocking_request(find).await.map_err(|why| peer::unidentified(&why))?
         };
         match peer {
-            // Two requests that come at once prove the same.
+            // Concurrent requests arrive at the same result.
             Peer::Operator | Peer::Launch(_) => drop(caller.known.set(peer.clone())),
             Peer::Stray(_) | Peer::Held(_) | Peer::Ours | Peer::Unproven(_) => {}
         }
         Ok(peer)
     }
 
-    /// Decides where the caller comes from.
+    /// Determines the caller's origin.
     async fn origin(&self, caller: &Caller) -> Result<Origin, ApiError> {
         if let Some(origin) = caller.origin.get() {
             return Ok(origin.clone());
@@ -264,7 +267,7 @@ impl Daemon {
             let register = daemon.world.holders.register();
             let origin = daemon.boundary.judge(&pinned, &register)?;
             let Origin::Unproven { .. } = origin else { return Ok(origin) };
-            // A holder may have ended in order just now.
+            // A holder may have exited in order just now.
             let later = daemon.world.holders.register();
             if later == register {
                 return Ok(origin);
@@ -274,14 +277,14 @@ impl Daemon {
         let judged: Result<_, provost_sys::peer::Error> = blocking_request(judge).await;
         let origin = judged.map_err(|why| peer::refused(&why))?;
         match origin {
-            // Two requests that come at once prove the same.
+            // Concurrent requests arrive at the same result.
             Origin::Operator | Origin::Held { .. } => drop(caller.origin.set(origin.clone())),
             Origin::Daemon | Origin::Marked { .. } | Origin::Helper | Origin::Unproven { .. } => {}
         }
         Ok(origin)
     }
 
-    /// How the daemon is, with what the ledger lost and what runs unknown to it.
+    /// Returns the daemon's status, with lost events and running processes that are not in the ledger.
     pub(crate) async fn condition(&self) -> Result<Condition, ApiError> {
         let register = self.world.holders.register();
         let held = register.launches().iter().filter(|launched| launched.holder.is_some());
@@ -306,14 +309,14 @@ impl Daemon {
         }
         let home = self.world.home.clone();
         let looked = blocking_request(move || {
-            // A ledger that cannot be read is told by what is asked of it.
+            // The request that needs the ledger reports that it is unreadable.
             let reader = SqliteReader::open(&home.ledger()).ok()?;
             unknown::living(&home, &reader, &registered).ok()
         });
         Ok(looked.await.unwrap_or_default())
     }
 
-    /// Tells the holders of a session that their limit was raised.
+    /// Raises the output limit in the holders of a session.
     pub(crate) async fn raise_limit(&self, session: String, bytes: u64) -> Result<(), ApiError> {
         let row = self.handle.ask_json(Ask::Row { session }).await?;
         let launches = row["session"]["launches"].as_array().cloned().unwrap_or_default();
@@ -326,15 +329,18 @@ impl Daemon {
                     .map(drop)
             })
             .await;
-            let told = |why: &dyn std::fmt::Display| {
-                ApiError::new(Code::Unreachable, format!("the holder could not be told: {why}"))
+            let failed = |why: &dyn std::fmt::Display| {
+                ApiError::new(
+                    Code::Unreachable,
+                    format!("cannot raise the limit in the holder: {why}"),
+                )
             };
-            raised.map_err(|why| told(&why))?;
+            raised.map_err(|why| failed(&why))?;
         }
         Ok(())
     }
 
-    /// Streams every session, without holding up the engine and in constant memory.
+    /// Streams every session in constant memory, without blocking the engine.
     pub(crate) async fn stream_all(
         &self,
         caller: &Caller,
@@ -348,7 +354,8 @@ impl Daemon {
         self.own(async move {
             let extras = ListExtras { appendix, overlay };
             let written = blocking_request(move || write_all(&ledger, &listing, &extras, &sender));
-            // A client that went away needs no more; one that reads nothing is cut off by its connection.
+            // A client that left needs nothing more. One that does not read is closed by its
+            // connection's limit.
             written.await.ok();
             drop(turn);
         });
@@ -360,12 +367,12 @@ fn internal(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(Code::Internal, why.to_string())
 }
 
-/// How many bytes of a listing are sent at once.
+/// The chunk size of a listing, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// What a listing has besides the rows of the ledger.
+/// The parts of a listing besides the ledger's rows.
 struct ListExtras {
-    /// Further fields of its object.
+    /// Further fields of the JSON object.
     appendix: String,
     /// Rows that could not be written yet, and shortages.
     overlay: Value,
@@ -424,7 +431,7 @@ fn write_all(
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
 }
 
-/// The row of a session that could not be written yet.
+/// Returns the row of a session that could not be written yet.
 fn newer_row<'a>(newer: &BTreeMap<&str, &'a Value>, card: &str) -> Option<&'a Value> {
     if newer.is_empty() {
         return None;
@@ -438,7 +445,7 @@ fn now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Mints an id: the one place of the daemon that does.
+/// Creates an id. The daemon creates ids only here.
 #[expect(clippy::disallowed_methods, reason = "ids are minted at the edge")]
 pub(crate) fn new_session_id() -> SessionId {
     SessionId(uuid::Uuid::now_v7())

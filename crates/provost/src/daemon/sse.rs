@@ -1,7 +1,8 @@
-//! The stream of events: from any sequence number on, none missed and none repeated.
+//! The event stream: it starts at any sequence number, and misses or repeats nothing.
 //!
-//! A reader that does not read costs a stated number of bytes: [`UNREAD`] wait for it, and the rest stays in the ledger.
-//! Its connection is closed after a while, and it resumes with the number of the last event that it has.
+//! A slow reader costs a bounded number of bytes: up to [`UNREAD`] are queued for it, and the rest
+//! stays in the ledger. Its connection is closed after a while, and it resumes after the last event
+//! that it has.
 
 use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 
@@ -15,37 +16,37 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
 
 use super::server::{Caller, Daemon};
 
-/// How much is read from the ledger at once, at least one event.
+/// The limits of one read from the ledger. It returns at least one event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     pub(crate) rows: usize,
-    /// Of the events' data.
+    /// Bytes of the events' data.
     pub(crate) bytes: usize,
 }
 
-/// How many bytes of events one answer has; `last` of the answer says where the next one begins.
+/// The maximum bytes of events in one response. The next one starts after its `last` field.
 pub(crate) const ANSWER: usize = 16 << 20;
 
-/// How many bytes of events may wait for one follower to read them.
+/// The maximum bytes queued for one follower.
 const UNREAD: usize = 1 << 20;
 
-/// What is read at once for a follower.
+/// The page size for followers.
 const PAGE: Page = Page { rows: 100, bytes: UNREAD };
 
-/// The kind of the row that stands for events that were lost.
+/// The kind of the row that replaces lost events.
 pub(crate) const EVENTS_LOST: &str = "ledger.events_lost";
 
-/// How often a line is sent on a quiet stream, so that a client that went away is noticed.
+/// The interval of keep-alive lines on a quiet stream, which reveal clients that left.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// Which events are asked for.
+/// The requested events.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) after: u64,
     pub(crate) of: Of,
 }
 
-/// Whose events are asked for.
+/// The source of the requested events.
 #[derive(Clone, Debug)]
 pub(crate) enum Of {
     All,
@@ -65,17 +66,17 @@ impl Wanted {
     }
 }
 
-/// Says whether an id is that of a run, or of one of its sessions, whose ids follow the run's own.
+/// Whether an id belongs to a run or to one of its sessions, whose ids are derived from the run's.
 fn belongs(run: RunId, SessionId(id): SessionId) -> bool {
     let no = id.as_u128().wrapping_sub(run.0.as_u128());
     no == 0 || u32::try_from(no).is_ok_and(|no| run.session(no).0 == id)
 }
 
-/// Events of the ledger.
+/// A page of events.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) rows: Vec<EventRow>,
-    /// The last sequence number that was looked at.
+    /// The last sequence number that was read.
     pub(crate) last: u64,
     /// Whether there may be more.
     pub(crate) is_full: bool,
@@ -83,13 +84,13 @@ pub(crate) struct Found {
 
 /// Reads recorded events, oldest first.
 pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, ApiError> {
-    let told = |why: String| {
-        ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
+    let failed = |why: String| {
+        ApiError::new(Code::Storage, format!("cannot read the ledger: {why}"))
             .next("provost ledger verify")
     };
-    let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
+    let reader = SqliteReader::open(ledger).map_err(|why| failed(why.to_string()))?;
     let (mut rows, mut last, mut bytes) = (Vec::new(), wanted.after, 0);
-    let accepted = reader.accepted_losses().map_err(|why| told(why.to_string()))?;
+    let accepted = reader.accepted_losses().map_err(|why| failed(why.to_string()))?;
     let mut losses = accepted.into_iter().filter(|loss| loss.seq > wanted.after).peekable();
     let mut is_full = false;
     let read = reader.for_each_record(wanted.after, &mut |record| {
@@ -113,7 +114,7 @@ pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, 
         is_full = rows.len() >= page.rows || bytes >= page.bytes;
         if is_full { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     });
-    read.map_err(|why| told(why.to_string()))?;
+    read.map_err(|why| failed(why.to_string()))?;
     if !is_full {
         for loss in losses {
             last = loss.seq;
@@ -123,7 +124,7 @@ pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, 
     Ok(Found { rows, last, is_full })
 }
 
-/// Shows a loss that the operator accepted. It is for everyone: events of any session may be among those lost.
+/// Shows an accepted loss. All callers see it, because events of any session may be lost.
 fn lost(loss: &AcceptedLoss) -> EventRow {
     EventRow {
         seq: loss.seq,
@@ -138,13 +139,13 @@ fn lost(loss: &AcceptedLoss) -> EventRow {
     }
 }
 
-/// Follows the ledger from `wanted.after` on.
+/// Follows the ledger after `wanted.after`.
 pub(crate) fn follow(
     daemon: &Daemon,
     caller: &Caller,
     wanted: Wanted,
 ) -> (Body, impl Future<Output = ()> + use<>) {
-    // Subscribed before the ledger is read, so that nothing falls between the two.
+    // Subscribes before the ledger is read, so that no event is lost in between.
     let live = daemon.handle.subscribe();
     let (outbox, receiver) = outbox();
     let stream = tokio_stream::StreamExt::map(
@@ -155,14 +156,14 @@ pub(crate) fn follow(
     (Body::from_stream(stream), follower.pump(live))
 }
 
-/// What waits for a client to read it, up to [`UNREAD`] bytes.
+/// The queue of unread bytes of a client, up to [`UNREAD`].
 #[derive(Debug)]
 struct Outbox {
     sender: mpsc::UnboundedSender<Unread>,
     room: Arc<Semaphore>,
 }
 
-/// Bytes that wait, and their room, which is free when they are taken.
+/// Queued bytes and their permit, which is released when they are sent.
 #[derive(Debug)]
 struct Unread {
     bytes: Bytes,
@@ -178,12 +179,12 @@ fn outbox() -> (Outbox, mpsc::UnboundedReceiver<Unread>) {
     (Outbox { sender, room: Arc::new(Semaphore::new(UNREAD)) }, receiver)
 }
 
-/// The client went away.
+/// The client disconnected.
 #[derive(Debug)]
 struct Gone;
 
 impl Outbox {
-    /// Waits for room. A message that is longer than all of it takes all.
+    /// Waits for space. A message larger than the queue takes all of it.
     async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
         let needed = u32::try_from(bytes.len().min(UNREAD)).unwrap_or(u32::MAX);
         let room = tokio::select! {
@@ -222,7 +223,7 @@ impl Follower {
 
     async fn catch_up(&mut self) -> Result<(), Gone> {
         loop {
-            // A ledger that cannot be read ends the stream; the client asks again and is told why.
+            // An unreadable ledger ends the stream. The client's next request returns the error.
             let turn = self.daemon.read_turn(&self.caller).await.map_err(|_| Gone)?;
             let (path, asked) = (self.daemon.world.home.ledger(), self.wanted.clone());
             let read = move || {
@@ -288,6 +289,6 @@ mod tests {
         let other: SessionId = "01a1e323-29f4-7713-a950-131315b2a3b8".parse().unwrap();
         assert!(belongs(run, SessionId(run.0)));
         assert!(belongs(run, run.session(1)) && belongs(run, run.session(300)));
-        assert!(!belongs(run, other), "what came before is another's");
+        assert!(!belongs(run, other), "an earlier id belongs to another run");
     }
 }

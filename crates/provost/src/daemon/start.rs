@@ -1,4 +1,4 @@
-//! Finding the daemon, starting it, replacing an older one. Safe when many commands race.
+//! Finds the daemon, starts it, and replaces an older one. Safe when many commands race.
 
 use std::{
     fs::OpenOptions,
@@ -20,25 +20,25 @@ use super::{
 };
 use crate::{clock, home::Home};
 
-/// How often it is looked whether a daemon that does not answer yet, or no more, has made up its mind.
+/// How many times to poll a daemon that is starting or stopping.
 const WAKING_TRIES: u32 = 1_000;
 
-/// How long it is waited between two looks.
+/// The delay between two polls.
 const WAKING_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often a daemon that has the ledger and does not answer is asked again: it may just be starting, or be
-/// making its socket again.
+/// How many times to retry a daemon that owns the ledger but does not answer. It may be starting,
+/// or restoring its socket.
 const HEARING_TRIES: u32 = 200;
 
-/// How long a daemon may take to say who it is.
+/// The time limit for the daemon's answer about itself.
 const PROBE: Duration = Duration::from_secs(15);
 
-/// Talks with a daemon that runs, and never starts one.
+/// Connects to a running daemon, and never starts one.
 pub(crate) fn connect_only(home: &Home) -> Result<Client, ApiError> {
     connect_within(home, PROBE).map(|_| Client::new(home.socket()))
 }
 
-/// The same, for a client whose every request has this deadline.
+/// The same, with a deadline for every request of the client.
 pub(crate) fn connect_within(home: &Home, deadline: Duration) -> Result<Client, ApiError> {
     home.trust()?;
     let client = Client::new(home.socket()).within(deadline);
@@ -70,19 +70,20 @@ fn late(home: &Home, error: ApiError) -> ApiError {
     }
 }
 
-/// Refuses agents. The daemon says who asks: it alone knows which processes came to it from launches whose holders died.
+/// Refuses agents. The daemon identifies the caller: only it knows the processes of launches whose
+/// holders died.
 pub(crate) fn must_be_operator(client: &Client) -> Result<(), ApiError> {
     client.get::<serde_json::Value>("/v1/daemon/operator").map(drop)
 }
 
-/// A sandbox that lets its agent connect to nothing will not change its mind.
+/// Whether a sandbox blocks all connections. Then retrying is pointless.
 fn is_forbidden(home: &Home) -> bool {
     let denied = |why: io::Error| why.kind() == io::ErrorKind::PermissionDenied;
     UnixStream::connect(home.socket()).err().is_some_and(denied)
 }
 
-/// Talks with the daemon; starts one if none runs, and replaces one that is older than this program. One that
-/// leaves while it is talked with is followed by the next, and asked again.
+/// Connects to the daemon. Starts one if none is running, and replaces one that is older than this
+/// program. If the daemon stops during a request, the request is sent to the next one.
 pub(crate) fn ensure(home: &Home) -> Result<(Client, Option<DaemonInfo>), ApiError> {
     if is_inside_a_launch() {
         // A daemon started here would be a descendant of the launch's holder, and end with it.
@@ -96,7 +97,7 @@ pub(crate) fn ensure(home: &Home) -> Result<(Client, Option<DaemonInfo>), ApiErr
     Ok((client, Some(info)))
 }
 
-/// Does something while no daemon has the ledger, and no command starts one.
+/// Runs `work` while no daemon has the ledger and no command starts one.
 pub(crate) fn without_daemon<T>(
     home: &Home,
     work: impl FnOnce() -> Result<T, ApiError>,
@@ -111,8 +112,7 @@ pub(crate) fn without_daemon<T>(
     work()
 }
 
-/// Has another daemon take over from one that left in order. One that died over a request is not asked the
-/// same again.
+/// Starts another daemon after one that stopped in order. A request that crashed the daemon is not repeated.
 fn revive(home: &Home, lost: Lost) -> Result<(), ApiError> {
     match lost {
         Lost::Silent { pid, error } if !left_in_order(home, pid) => Err(error),
@@ -120,7 +120,7 @@ fn revive(home: &Home, lost: Lost) -> Result<(), ApiError> {
     }
 }
 
-/// A daemon writes down its end before its process is gone.
+/// Whether a daemon shut down in order. It records that before its process exits.
 fn left_in_order(home: &Home, pid: u32) -> bool {
     for _ in 0..WAKING_TRIES {
         let alive = Identity::of(pid)
@@ -135,7 +135,7 @@ fn left_in_order(home: &Home, pid: u32) -> bool {
     false
 }
 
-/// Has a daemon answer that is not older than this program.
+/// Ensures a running daemon that is not older than this program.
 fn wake(home: &Home) -> Result<DaemonInfo, ApiError> {
     let client = Client::new(home.socket()).within(PROBE);
     match client.get::<DaemonInfo>("/v1/daemon") {
@@ -143,7 +143,7 @@ fn wake(home: &Home) -> Result<DaemonInfo, ApiError> {
         Err(error) if error.code == Code::TimedOut => return Err(late(home, error)),
         Ok(_) | Err(_) => {}
     }
-    // One at a time: whoever waited here finds the daemon that the first one started.
+    // One at a time: a process that waited here finds the daemon that the first one started.
     let _turn = lock(home)?;
     let mut last = None;
     for _ in 0..WAKING_TRIES {
@@ -161,13 +161,14 @@ fn wake(home: &Home) -> Result<DaemonInfo, ApiError> {
             }
         }
     }
-    Err(last.unwrap_or_else(|| cannot("start the daemon", &"it leaves again and again")))
+    Err(last.unwrap_or_else(|| cannot("start the daemon", &"it stops repeatedly")))
 }
 
-/// What came of one try to have a daemon.
+/// The result of one attempt to start a daemon.
 enum Woken {
     Started,
-    /// One has the ledger and does not answer: it is on its way in or out, or has lost its socket for a moment.
+    /// A daemon has the ledger but does not answer: it is starting or stopping, or lost its socket
+    /// for a moment.
     Wait(ApiError),
 }
 
@@ -177,7 +178,7 @@ fn wake_once(home: &Home) -> Result<Woken, ApiError> {
     }
     match (start(home), Keeper::of(home)?) {
         (Ok(()), _) => Ok(Woken::Started),
-        // Another one was quicker.
+        // Another process was faster.
         (Err(error), Keeper::Daemon(_)) if error.code == Code::Refused => Ok(Woken::Wait(error)),
         (Err(error), _) => Err(error),
     }
@@ -189,19 +190,17 @@ fn is_inside_a_launch() -> bool {
 }
 
 fn usable(client: Client, info: &DaemonInfo) -> Result<Client, ApiError> {
-    match info.protocol == PROTOCOL {
-        true => Ok(client),
-        false => {
-            let message = format!(
-                "the daemon is provost {} and speaks protocol {}; this program speaks {PROTOCOL}",
-                info.version, info.protocol
-            );
-            Err(ApiError::new(Code::Unreachable, message).next("provost daemon stop"))
-        }
+    if info.protocol == PROTOCOL {
+        return Ok(client);
     }
+    let message = format!(
+        "the daemon is provost {} and speaks protocol {}; this program speaks {PROTOCOL}",
+        info.version, info.protocol
+    );
+    Err(ApiError::new(Code::Unreachable, message).next("provost daemon stop"))
 }
 
-/// Says whether this program is newer than the daemon. A newer daemon serves older programs.
+/// Whether the daemon is older than this program. A newer daemon serves older programs.
 fn is_older(daemon: &DaemonInfo) -> bool {
     numbers(&daemon.version) < numbers(&super::version())
 }
@@ -211,18 +210,18 @@ fn numbers(version: &str) -> Vec<u64> {
     plain.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// Asks an older daemon to finish its commit and let go. What it supervises goes on under its holders.
+/// Asks an older daemon to finish its commit and stop. Its agents keep running under their holders.
 fn replace(home: &Home, client: &Client) -> Result<(), ApiError> {
     let key = super::server::new_session_id().to_string();
     match client.post::<serde_json::Value>("/v1/daemon/stop", &json!({}), &key) {
         Ok(_) => wait_for_the_lock(home),
-        // It left by itself.
+        // It stopped by itself.
         Err(error) if error.code == Code::Unreachable => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Waits until the old daemon has let go of the ledger.
+/// Waits until the old daemon has released the ledger.
 fn wait_for_the_lock(home: &Home) -> Result<(), ApiError> {
     let path = home.ledger().join("ledger.lock");
     let file = match OpenOptions::new().read(true).open(&path) {
@@ -233,7 +232,7 @@ fn wait_for_the_lock(home: &Home) -> Result<(), ApiError> {
     flock(&file, FlockOperation::LockShared).map_err(|why| cannot("wait for the old daemon", &why))
 }
 
-/// Waits for the turn to start a daemon.
+/// Waits for the lock that serializes daemon starts.
 fn lock(home: &Home) -> Result<std::fs::File, ApiError> {
     let path = home.path.join("start.lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
@@ -243,7 +242,7 @@ fn lock(home: &Home) -> Result<std::fs::File, ApiError> {
     Ok(file)
 }
 
-/// Starts a daemon and waits until it answers, or says why it doesn't.
+/// Starts a daemon and waits until it is ready. Returns its error if it fails.
 fn start(home: &Home) -> Result<(), ApiError> {
     let program = std::env::current_exe().map_err(|why| cannot("find its own program", &why))?;
     provost_sys::private::own_dir(&home.log_dir())
@@ -261,15 +260,15 @@ fn start(home: &Home) -> Result<(), ApiError> {
         .process_group(0)
         .spawn()
         .map_err(|why| cannot("start the daemon", &why))?;
-    let stdout = child.stdout.take().ok_or_else(|| cannot("hear from the daemon", &"no pipe"))?;
+    let stdout = child.stdout.take().ok_or_else(|| cannot("read from the daemon", &"no pipe"))?;
     let mut lines = BufReader::new(stdout);
     let mut first = String::new();
-    lines.read_line(&mut first).map_err(|why| cannot("hear from the daemon", &why))?;
+    lines.read_line(&mut first).map_err(|why| cannot("read from the daemon", &why))?;
     if first.trim_end() == READY {
         return Ok(());
     }
     let mut rest = String::new();
-    lines.read_to_string(&mut rest).map_err(|why| cannot("hear from the daemon", &why))?;
+    lines.read_to_string(&mut rest).map_err(|why| cannot("read from the daemon", &why))?;
     child.wait().map_err(|why| cannot("wait for the daemon", &why))?;
     let said = format!("{first}{rest}");
     let said: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Connections with limits: a peer that reads nothing is cut off, one process holds only so many connections, and those
-//! that have asked for nothing yet are closed first when descriptors run out.
+//! Connections with limits. A peer that does not read is disconnected, each process has a maximum
+//! number of connections, and connections without a request are closed first when descriptors run
+//! out.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,30 +26,30 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::server::{Caller, Connection};
 
-/// How long a peer may leave its answer unread before its connection is closed.
+/// How long a peer may leave its response unread before its connection is closed.
 const UNREAD_LIMIT: Duration = Duration::from_secs(30);
 
-/// How many connections one process may hold.
+/// The maximum number of connections per process.
 const PER_PROCESS: usize = 256;
 
-/// How many connections there may be at all, if there are twice as many descriptors.
+/// The maximum number of connections, unless half of the descriptors are fewer.
 pub(crate) const AT_ONCE: usize = 4_096;
 
-/// How long a peer may take to send its first request.
+/// The time limit for a peer's first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
 
-/// Of the descriptors that the daemon may have, one in so many may be of a connection without a request.
+/// The divisor of the descriptor limit that bounds connections without a request.
 const SILENT_SHARE: u64 = 16;
 const LEAST_SILENT: usize = 8;
 const MOST_SILENT: usize = 512;
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Connections {
     open: Arc<Mutex<Open>>,
-    /// How many there may be.
+    /// The maximum number of connections.
     limit: usize,
-    /// Notified when one is closed.
+    /// Notified when a connection is closed.
     closed: Arc<Notify>,
 }
 
@@ -62,13 +63,13 @@ impl Default for Connections {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// How many each process has.
+    /// The number of connections of each process.
     by_process: BTreeMap<i32, usize>,
-    /// Those that have asked for nothing yet, the oldest first.
+    /// Connections without a request, oldest first.
     silent: VecDeque<Weak<Gate>>,
 }
 
-/// Whether a connection has asked for something, and whether it is to be closed.
+/// Whether a connection has sent a request, and whether it must be closed.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     asked: AtomicBool,
@@ -76,7 +77,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Notes that a whole request came. From then on only its peer closes the connection.
+    /// Records that a whole request arrived. From then on, only the peer closes the connection.
     pub(crate) fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
@@ -87,7 +88,7 @@ impl Gate {
 }
 
 impl Open {
-    /// Forgets those that are gone or have asked.
+    /// Removes connections that are closed or have sent a request.
     fn tidy(&mut self) {
         self.silent.retain(|gate| gate.upgrade().is_some_and(|gate| !gate.has_asked()));
     }
@@ -109,10 +110,11 @@ struct Counted {
 }
 
 impl Connections {
-    /// Waits until there may be one more. Those of a launch that has too many are closed meanwhile.
+    /// Waits until another connection is allowed. Connections of a launch over its limit are closed
+    /// meanwhile.
     pub(crate) async fn room(&self) {
         loop {
-            // Before it is looked, so that what is closed in between is not missed.
+            // Registered before the check, so that no close in between is missed.
             let closed = self.closed.notified();
             if self.lock().by_process.values().sum::<usize>() < self.limit {
                 return;
@@ -121,7 +123,7 @@ impl Connections {
         }
     }
 
-    /// Takes a connection, unless its process holds too many.
+    /// Accepts a connection, unless its process has too many.
     pub(crate) fn take(&self, stream: UnixStream) -> Option<TimedStream> {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).unwrap_or(0);
         let mut open = self.lock();
@@ -148,7 +150,7 @@ impl Connections {
         })
     }
 
-    /// Closes the oldest connection that has asked for nothing yet; whether there was one.
+    /// Closes the oldest connection without a request. Returns whether there was one.
     pub(crate) fn shed(&self) -> bool {
         let mut open = self.lock();
         open.tidy();
@@ -165,7 +167,7 @@ fn unread_limit() -> Duration {
     UNREAD_LIMIT
 }
 
-/// Tests shorten it.
+/// Shortened in tests.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "a test's switch")]
 fn unread_limit() -> Duration {
@@ -173,7 +175,7 @@ fn unread_limit() -> Duration {
     set.map_or(UNREAD_LIMIT, Duration::from_millis)
 }
 
-/// How many connections may be open that have asked for nothing yet.
+/// The maximum number of open connections without a request.
 fn most_silent() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit / SILENT_SHARE).unwrap_or(MOST_SILENT).clamp(LEAST_SILENT, MOST_SILENT)
@@ -201,7 +203,7 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// Closes the connection.
     pub(crate) fn cut_off(self) {
-        // One that the peer has closed is closed.
+        // Ignores an error if the peer already closed it.
         rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
     }
 }
@@ -216,7 +218,7 @@ pub(crate) struct TimedStream {
     waiting: Option<Pin<Box<Sleep>>>,
     gate: Arc<Gate>,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Over when the first request takes too long.
+    /// Expires if the first request takes too long.
     late: Pin<Box<Sleep>>,
     _counted: Counted,
 }
@@ -227,21 +229,22 @@ impl TimedStream {
         &self.peer
     }
 
-    /// The connection, to be charged to an account. None if it is not served anyway, or there is no descriptor left.
+    /// Returns the connection for its account charge. `None` if it is rejected anyway, or no
+    /// descriptor is left.
     pub(crate) fn arrival(&self) -> Option<Arrival> {
         let caller = self.peer.pinned()?.clone();
         let socket = self.inner.as_fd().try_clone_to_owned().ok()?;
         Some(Arrival { caller, socket })
     }
 
-    /// Whether a connection that has asked for nothing yet is to be closed.
+    /// Whether to close a connection without a request.
     fn is_shed(&mut self, context: &mut Context<'_>) -> bool {
         !self.gate.has_asked()
             && (self.closed.as_mut().poll(context).is_ready()
                 || self.late.as_mut().poll(context).is_ready())
     }
 
-    /// Ends a write that has waited too long.
+    /// Fails a write that has waited too long.
     fn in_time<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -269,7 +272,7 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.is_shed(context) {
-            // As if the peer had closed it.
+            // Looks to the server as if the peer had closed it.
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.inner).poll_read(context, buffer)
@@ -342,7 +345,7 @@ mod tests {
             let mut silent = connections.take(ours).unwrap();
             assert!(connections.shed());
             assert_eq!(silent.read(&mut [0; 8]).await.unwrap(), 0);
-            assert!(!connections.shed(), "the other one has asked");
+            assert!(!connections.shed(), "the other one has sent a request");
             drop(asked);
         });
     }

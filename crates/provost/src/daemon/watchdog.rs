@@ -1,8 +1,8 @@
 //! The watchdog: a thread outside the runtime that aborts a daemon whose runtime does not answer.
 //!
-//! It asks rarely, so that an idle daemon stays idle. Agents continue under their holders, and the next command starts
-//! another daemon, which takes up their work. A pause of the whole process (SIGSTOP, a debugger, a suspended machine) is
-//! not a stall: then the watchdog was paused too.
+//! It polls rarely, so that an idle daemon stays idle. Agents continue under their holders, and the
+//! next command starts another daemon, which picks up their work. A pause of the whole process
+//! (SIGSTOP, a debugger, a suspended machine) is not a stall, because it also paused the watchdog.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError},
@@ -15,16 +15,16 @@ use tokio::sync::mpsc as async_mpsc;
 /// How long the runtime may take to answer.
 pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// The time between two questions, as a multiple of the limit.
+/// The time between two polls, as a multiple of the limit.
 const QUESTION_INTERVAL: u32 = 3;
 
 /// How many waits of the watchdog make up the limit.
 const WAITS: u32 = 10;
 
-/// A wait that lasts longer than this many times its length was paused with the process.
+/// A wait longer than this multiple of its planned length means that the process was paused.
 const PAUSED: u32 = 3;
 
-/// Proves that timers and tasks of the runtime run before it answers.
+/// A short sleep before each answer proves that the runtime's timers and tasks work.
 const TIMER_PROOF: Duration = Duration::from_millis(1);
 
 /// The waits for one answer.
@@ -48,7 +48,7 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Starts the thread that asks. It ends with the process.
+    /// Starts the watchdog thread. It ends with the process.
     pub(crate) fn start_watchdog() -> std::io::Result<Pulse> {
         let (ask, questions) = async_mpsc::channel(1);
         let (answers, answered) = mpsc::channel();
@@ -59,7 +59,7 @@ impl Pulse {
         Ok(Pulse { questions, answers })
     }
 
-    /// Answers until the watchdog is gone. Spawn it on the runtime that is watched.
+    /// Answers until the watchdog is gone. Must be spawned on the watched runtime.
     pub(crate) async fn answer(mut self) {
         while self.questions.recv().await.is_some() {
             tokio::time::sleep(TIMER_PROOF).await;
@@ -70,11 +70,11 @@ impl Pulse {
     }
 }
 
-/// Asks again and again, and aborts the process if no answer comes in time.
+/// Polls the runtime in a loop, and aborts the process if no answer arrives in time.
 fn watch(ask: &async_mpsc::Sender<()>, answered: &mpsc::Receiver<()>) {
     loop {
         pause(limit() * QUESTION_INTERVAL);
-        // A runtime that is shut down answers no more. It has the same time to end.
+        // A runtime that is shutting down no longer answers. It has the same time to end.
         ask.try_send(()).ok();
         wait_for_answer(answered);
     }
@@ -99,7 +99,7 @@ fn wait_for_answer(answered: &mpsc::Receiver<()>) {
 #[expect(clippy::print_stderr, reason = "the log of a daemon is its standard error")]
 fn abort() -> ! {
     eprintln!(
-        "the daemon's runtime has not answered for {:?}: it is aborted; agents go on, and the next command starts another daemon",
+        "the daemon's runtime has not answered for {:?}, so it aborts; agents keep running, and the next command starts another daemon",
         limit()
     );
     std::process::abort()
@@ -120,7 +120,7 @@ fn limit() -> Duration {
     STALL_LIMIT
 }
 
-/// Tests shorten it.
+/// Shortened in tests.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "a test's switch")]
 fn limit() -> Duration {
@@ -128,7 +128,7 @@ fn limit() -> Duration {
     set.map_or(STALL_LIMIT, Duration::from_millis)
 }
 
-/// Blocks a worker of the runtime when a test makes this file.
+/// Blocks a worker of the runtime when a test creates this file.
 #[cfg(feature = "failpoints")]
 pub(crate) async fn stall_on(file: std::path::PathBuf) {
     loop {

@@ -1,6 +1,6 @@
-//! Spans of time and sizes, for people.
+//! Durations, ages and sizes for display.
 
-/// Says how long ago a moment was; the clock may have been set back meanwhile.
+/// Returns the age of a timestamp. A timestamp in the future, after a clock change, counts as now.
 pub(crate) fn age(now_ms: i64, at_ms: i64) -> String {
     let ms = now_ms.saturating_sub(at_ms);
     match u64::try_from(ms) {
@@ -9,7 +9,7 @@ pub(crate) fn age(now_ms: i64, at_ms: i64) -> String {
     }
 }
 
-/// Says when a moment was, for the middle of a sentence.
+/// Returns the age of a timestamp for use in a sentence.
 pub(crate) fn ago(now_ms: i64, at_ms: i64) -> String {
     match age(now_ms, at_ms).as_str() {
         "now" => "just now".to_owned(),
@@ -17,7 +17,7 @@ pub(crate) fn ago(now_ms: i64, at_ms: i64) -> String {
     }
 }
 
-/// Gives a span in its largest unit, two for small counts of it.
+/// Formats a duration in its largest unit, or in two units for small values.
 pub(crate) fn span(ms: u64) -> String {
     let seconds = ms / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -32,7 +32,7 @@ pub(crate) fn span(ms: u64) -> String {
     }
 }
 
-/// Says a span in a sentence: at most two units, the smaller one only where it is not zero.
+/// Formats a duration for a sentence: at most two units, the smaller one only if it is not zero.
 pub(crate) fn spell(ms: u64) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
     let largest = units.iter().position(|(_, scale)| ms >= *scale);
@@ -47,7 +47,7 @@ pub(crate) fn spell(ms: u64) -> String {
     }
 }
 
-/// Spells out every span of a sentence that is given in milliseconds, as in `30000 ms`.
+/// Replaces every duration in milliseconds in a sentence, as in `30000 ms`.
 pub(crate) fn spell_times(sentence: &str) -> String {
     let words: Vec<&str> = sentence.split(' ').collect();
     let mut said: Vec<String> = Vec::with_capacity(words.len());
@@ -68,7 +68,7 @@ pub(crate) fn spell_times(sentence: &str) -> String {
     said.join(" ")
 }
 
-/// Gives a size in the largest unit that it reaches.
+/// Formats a size in the largest unit that it reaches.
 pub(crate) fn size(bytes: u64) -> String {
     let units = [("TiB", 1_u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.iter().find(|(_, scale)| bytes >= *scale) {

@@ -1,4 +1,4 @@
-//! One session as a card, the facts behind its state, and all sessions at a glance.
+//! The detail view of one session, the facts behind its state, and the overview of all sessions.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use super::{
     together,
 };
 
-/// The columns that a long text may take on a card, over several lines.
+/// The maximum width of a long text in the view, over several lines.
 const TEXT_WIDTH: usize = 400;
 
-/// The columns that a hook's command may take.
+/// The maximum width of a hook's command.
 const HOOK_WIDTH: usize = 60;
 
-/// The lines of a change that are shown with the approval it needs.
+/// How many lines of a change are shown with its approval request.
 const DIFF_LINES: usize = 40;
 
-/// The columns of the labels on a card.
+/// The width of the labels.
 const LABEL_WIDTH: usize = 10;
 
-/// The columns before a fact's value, and before what is said of it.
+/// The width before a fact's value, and the hanging indent of its details.
 const VALUE_AT: usize = 16;
 
-/// Shows a session as a card.
+/// Shows a session in detail.
 pub(crate) fn card(paint: Paint, screen: Screen, now_ms: i64, row: &SessionRow) -> Vec<String> {
     let mut card = Card::new(paint, screen, now_ms);
     card.head(row);
@@ -68,41 +68,41 @@ pub(crate) fn why(paint: Paint, screen: Screen, now_ms: i64, reply: &WhyReply) -
         lines.extend(screen.wrap(&line, VALUE_AT));
     }
     if let Some(next) = &reply.next_deadline {
-        let line = format!("  {:<14}{}", "by itself", by_itself(next));
+        let line = format!("  {:<14}{}", "next", by_itself(next));
         lines.extend(screen.wrap(&line, VALUE_AT));
     }
     lines
 }
 
-/// Says how an agent gets what is sent to it, where that is not what everybody expects.
+/// Describes how messages reach an agent, if that is unusual.
 fn reached(how: &CommunicationRow) -> Option<String> {
     match (how.kind.as_str(), how.receive.as_str(), &how.receive_command) {
-        (_, "asks", Some(command)) => Some(format!("asks for its messages: {command}")),
-        ("pane", "typed", _) => Some("what is sent is typed into its pane".to_owned()),
-        ("watched", _, _) => Some("only watched: nothing can be said to it".to_owned()),
+        (_, "asks", Some(command)) => Some(format!("polls for its messages: {command}")),
+        ("pane", "typed", _) => Some("messages are typed into its pane".to_owned()),
+        ("watched", _, _) => Some("only observed: it receives no messages".to_owned()),
         _ => how.note.clone(),
     }
 }
 
-/// Says what time alone will bring, as in `seal in 1500 ms`.
+/// Describes the next timed transition, given as in `seal in 1500 ms`.
 fn by_itself(deadline: &str) -> String {
     let (due, when) = deadline.split_once(" in ").unwrap_or((deadline, ""));
     let what = match due {
-        "time_limit" => "its time limit ends it",
-        "stream_settle" => "it is ended, for it closed its output and lives on",
-        "escalation" => "the stop goes one step further",
+        "time_limit" => "its time limit expires",
+        "stream_settle" => "it is stopped, because it closed its output and still runs",
+        "escalation" => "the stop escalates",
         "seal" => "the outcome is sealed",
         "silence" => "it counts as stalled if it stays silent",
-        "limit_lifted" => "it goes on, for the account's limit is over then",
-        "handshake" => "it is given up unless it names its conversation",
-        "reaction" => "a reaction of the project is due if it stays so",
-        "compaction" => "its compaction is no longer waited for",
+        "limit_lifted" => "it resumes, because the account's limit is over",
+        "handshake" => "it fails unless it reports its conversation",
+        "reaction" => "a reaction of the project runs if nothing changes",
+        "compaction" => "its compaction times out",
         _ => return clean(&spell_times(deadline)),
     };
     format!("{what}, in {}", clean(&spell_times(when)))
 }
 
-/// Shows all sessions at a glance: counts by state, the live ones, and what waits for a person.
+/// Shows an overview of all sessions: counts by state, the live ones, and pending requests.
 pub(crate) fn overview(
     paint: Paint,
     screen: Screen,
@@ -133,7 +133,7 @@ pub(crate) fn overview(
     card.lines
 }
 
-/// Shows what waits for a person, with the commands that settle it.
+/// Shows pending requests, with the commands that settle them.
 pub(crate) fn requests(
     paint: Paint,
     screen: Screen,
@@ -145,7 +145,7 @@ pub(crate) fn requests(
     card.lines
 }
 
-/// Lines with labels, as they come together.
+/// Labeled lines under construction.
 pub(super) struct Card {
     paint: Paint,
     screen: Screen,
@@ -200,7 +200,7 @@ impl Card {
         let agent = format!("{} ({}): {}", row.agent, row.driver, row.argv.join(" "));
         self.text("agent", &agent);
         if let Some(instruction) = &row.instruction {
-            self.text("asked", instruction);
+            self.text("prompt", instruction);
         }
         let source = row.claim_source.as_deref().map(|source| format!(" by {}", words(source)));
         let at = row.claimed_at.map(|at| format!(", {}", ago(self.now_ms, at)));
@@ -209,7 +209,8 @@ impl Card {
         self.text("claim", &parts.into_iter().flatten().collect::<String>());
         self.label("process", &process(row));
         self.label("activity", &clean(&row.activity));
-        if let Some(reached) = row.communication.as_ref().filter(|_| !row.sealed).and_then(reached)
+        if !row.sealed
+            && let Some(reached) = row.communication.as_ref().and_then(reached)
         {
             self.text("reached", &reached);
         }
@@ -229,7 +230,7 @@ impl Card {
         }
         if let Some(limited) = &row.limited {
             let wait = u64::try_from(limited.until.saturating_sub(self.now_ms)).unwrap_or(0);
-            let text = format!("goes on by itself in {}: {}", span(wait), limited.detail);
+            let text = format!("resumes automatically in {}: {}", span(wait), limited.detail);
             self.text("limited", &text);
         }
         if let Some(why) = &row.retrying {
@@ -240,7 +241,7 @@ impl Card {
         }
     }
 
-    /// Shows a setup that failed or has not ended, with the command that shows what it printed.
+    /// Shows a setup that failed or has not finished, with the command that shows its output.
     fn setup(&mut self, row: &SessionRow) {
         let Some(setup) = row.setup.as_ref().filter(|setup| setup.result != "ok") else { return };
         let tone = if setup.result == "failed" { Tone::Bad } else { Tone::Dim };
@@ -269,7 +270,7 @@ impl Card {
         let by = check.by.as_deref().map(|by| match by {
             "agent" => "written by an agent".to_owned(),
             "configuration" => "configured".to_owned(),
-            _ => "named by you".to_owned(),
+            _ => "set by you".to_owned(),
         });
         let receipt: Vec<_> = [by, detail, took, tree, base, warm].into_iter().flatten().collect();
         let result = self.paint.paint(tone, &clean(&check.result));
@@ -279,23 +280,23 @@ impl Card {
     }
 
     pub(super) fn request(&mut self, request: &RequestRow) {
-        let waits = if request.blocking { "" } else { " (it does not wait)" };
+        let waits = if request.blocking { "" } else { " (not blocking)" };
         let since = ago(self.now_ms, request.asked_at);
         let title = clean(&format!("{}: {}", request.kind, request.title));
         let title = self.paint.paint(Tone::Warn, &clip(&title, TEXT_WIDTH));
-        self.label("waits", &format!("{title}{waits}, {since}"));
+        self.label("request", &format!("{title}{waits}, {since}"));
         for question in &request.questions {
             self.question(question, request.questions.len() > 1);
         }
         if let Some(subject) = &request.subject {
             self.subject(subject);
         }
-        // What has to be seen first comes before what settles it.
+        // The command to review the subject comes before the command that settles the request.
         let looks = request.commands.len() > 2;
         if looks {
             self.command(&request.commands[0]);
         }
-        let settles = request.commands.get(1).filter(|_| looks);
+        let settles = if looks { request.commands.get(1) } else { None };
         self.command(&settles.cloned().unwrap_or_else(|| request.answer_command()));
         if request.questions.len() > 1 {
             self.text("", &format!("FILE has {}", request.answers_form()));
@@ -305,7 +306,7 @@ impl Card {
         }
     }
 
-    /// Where several things are asked, each is answered under its id.
+    /// Shows a question. If there are several, each is answered under its id.
     fn question(&mut self, question: &QuestionRow, several: bool) {
         let id = if several { format!("{} · ", question.id) } else { String::new() };
         let header = match question.header.as_str() {
@@ -338,10 +339,11 @@ impl Card {
             ("because", &subject.reason),
             ("network", &subject.network),
         ];
-        let guessed = subject.guessed_by.as_ref().map(|by| format!(" (a guess, by its {by})"));
+        let guessed = subject.guessed_by.as_ref().map(|by| format!(" (inferred from its {by})"));
         for (label, text) in parts {
             if let Some(text) = text {
-                let guess = guessed.as_deref().filter(|_| label == "command").unwrap_or_default();
+                let guess = if label == "command" { guessed.as_deref() } else { None };
+                let guess = guess.unwrap_or_default();
                 self.text("", &format!("{label}: {text}{guess}"));
             }
         }
@@ -389,7 +391,7 @@ impl Card {
         }
     }
 
-    /// Shows the hooks that did not go well, each with the command that shows what it printed.
+    /// Shows failed hooks, each with the command that shows its output.
     fn hooks(&mut self, row: &SessionRow) {
         let bad = |hook: &HookRow| matches!(hook.result.as_str(), "failed" | "uncertain");
         for (at, hook) in row.hooks.iter().enumerate().filter(|(_, hook)| bad(hook)) {
@@ -407,25 +409,25 @@ impl Card {
     }
 
     pub(super) fn label(&mut self, label: &str, text: &str) {
-        // One that is too long takes the room that it needs, and the text keeps its distance.
+        // A label that is too long takes the space it needs, and a blank still separates the text.
         let label =
             self.paint.paint(Tone::Dim, &format!("{label:<width$}", width = LABEL_WIDTH - 1));
         self.lines.extend(self.screen.wrap(&format!("  {label} {text}"), LABEL_WIDTH + 2));
     }
 
-    /// Adds a line that is not broken, for it is a part of a drawing.
+    /// Adds a line that must not be wrapped, because it is part of a drawing.
     pub(super) fn whole(&mut self, line: &str) {
         self.lines.push(line.to_owned());
     }
 
-    /// A command stays on its line, so that it can be copied.
+    /// Adds a command on one line, so that it can be copied.
     pub(super) fn command(&mut self, command: &str) {
         let command = self.paint.paint(Tone::Dim, command);
         self.lines.push(format!("  {:LABEL_WIDTH$}{command}", ""));
     }
 }
 
-/// Gives a word of the lifecycle as people write it.
+/// Replaces underscores by spaces.
 fn words(word: &str) -> String {
     clean(&word.replace('_', " "))
 }
@@ -437,12 +439,12 @@ fn process(row: &SessionRow) -> String {
         (None, Some(_)) => format!("still {}", words(&row.process)),
         (None, None) => words(&row.process),
     };
-    let pid = launch.and_then(|launch| launch.pid).filter(|_| row.exit.is_none());
+    let pid = if row.exit.is_none() { launch.and_then(|launch| launch.pid) } else { None };
     let pid = pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
     let stop = launch.filter(|launch| launch.lives()).and_then(|launch| launch.stop.as_deref());
     let stop = match stop {
         None => String::new(),
-        Some("given_up") => ", could not be ended, still alive".to_owned(),
+        Some("given_up") => ", could not be stopped, still alive".to_owned(),
         Some(step) => format!(", being stopped ({})", words(step)),
     };
     let launches = row.launches.len();
@@ -510,7 +512,7 @@ mod tests {
           claim     none
           process   alive, pid 42
           activity  active
-          waits     question: a colour, 1m ago
+          request   question: a colour, 1m ago
                     Colour: Which␛[31m colour?
                     one of: red | blue, or your own words
                     provost answer deadbeef.q1 --revision 2 TEXT
@@ -528,7 +530,7 @@ mod tests {
         deadbeef  painter  needs input  command  -       1m     question: a colour
         deadbeef  x        working      command  -       1m
 
-          waits     question: a colour, 1m ago
+          request   question: a colour, 1m ago
                     Colour: Which␛[31m colour?
                     one of: red | blue, or your own words
                     provost answer deadbeef.q1 --revision 2 TEXT
@@ -593,12 +595,12 @@ mod tests {
     fn a_process_that_was_ended_for_it_says_by_whom() {
         let exit = ExitRow { code: None, signal: Some(15), by: "provost".to_owned() };
         let row = SessionRow { exit: Some(exit), ..session("x", "needs_input") };
-        assert_eq!(process(&row), "signal 15, ended by Provost");
+        assert_eq!(process(&row), "signal 15, stopped by Provost");
         let mut row = session("x", "working");
         row.launches[0].stop = Some("terminate".to_owned());
         assert_eq!(process(&row), "alive, pid 42, being stopped (terminate)");
         row.launches[0].stop = Some("given_up".to_owned());
-        assert_eq!(process(&row), "alive, pid 42, could not be ended, still alive");
+        assert_eq!(process(&row), "alive, pid 42, could not be stopped, still alive");
     }
 
     #[test]
@@ -615,7 +617,7 @@ mod tests {
     #[test]
     fn what_time_brings_is_said_in_words() {
         assert_eq!(by_itself("seal in 1500 ms"), "the outcome is sealed, in 1 s");
-        assert_eq!(by_itself("time_limit in 600000 ms"), "its time limit ends it, in 10 min");
+        assert_eq!(by_itself("time_limit in 600000 ms"), "its time limit expires, in 10 min");
         assert_eq!(by_itself("something else"), "something else");
     }
 }

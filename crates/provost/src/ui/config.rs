@@ -1,4 +1,4 @@
-//! The configuration as a table: key, value, source, and what is hidden or added.
+//! The configuration as a table: key, value, source, and hidden or added values.
 
 use provost_config::Entry;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use super::{
     text::{clean, clip},
 };
 
-/// The columns that a value may take.
+/// The maximum width of a value.
 const VALUE_WIDTH: usize = 60;
 
-/// Shows every key with its value and source; the parts of a sum and hidden values follow, dim.
+/// Shows every key with its value and source. Parts of a sum and hidden values follow, dimmed.
 pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[Entry]) -> Vec<String> {
     let mut table = Table::new(&[("KEY", Fit::Whole), ("VALUE", Fit::Start), ("SOURCE", Fit::End)]);
     for entry in entries {

@@ -1,11 +1,11 @@
-//! What a manager works by, for people.
+//! The view of a manager's contract.
 
 use provost_api::StandingTaskRow;
 use provost_core::task::Config;
 
 use super::{Paint, Screen, Tone, card::Card, text::clean};
 
-/// Shows a manager's configuration, and who has read it.
+/// Shows a manager's configuration, and who has acknowledged it.
 pub(crate) fn contract_card(
     paint: Paint,
     screen: Screen,

@@ -1,10 +1,10 @@
-//! A task at one moment, as one of its members sees it, for people.
+//! The overview of a team for one of its members.
 
 use serde_json::Value;
 
 use super::{Paint, Screen, Tone, card::Card, text::clean};
 
-/// Shows what a decision about the next step needs. What is not there is left out.
+/// Shows everything needed to decide the next step. Missing parts are left out.
 pub(crate) fn cycle_card(paint: Paint, screen: Screen, cycle: &Value) -> Vec<String> {
     let mut card = Card::new(paint, screen, 0);
     let task = &cycle["task"];
@@ -21,8 +21,8 @@ pub(crate) fn cycle_card(paint: Paint, screen: Screen, cycle: &Value) -> Vec<Str
     }
     let criteria = &cycle["criteria"];
     if criteria["in_all"] != 0 {
-        let told = format!("{} open, of {}", criteria["open"], criteria["in_all"]);
-        card.label("criteria", &told);
+        let counts = format!("{} open, of {}", criteria["open"], criteria["in_all"]);
+        card.label("criteria", &counts);
     }
     for one in rows(&criteria["shown"]) {
         card.text(
@@ -55,15 +55,15 @@ fn member(card: &mut Card, paint: Paint, row: &Value) {
     let cause = row["cause"].as_str().map(|cause| format!(" ({})", clean(cause)));
     let state = text(&row["state"]) + &cause.unwrap_or_default();
     let state = state.replace('_', " ");
-    let mut told = vec![format!("{name} ({}) · {state}", text(&row["role"]))];
+    let mut parts = vec![format!("{name} ({}) · {state}", text(&row["role"]))];
     let flags: Vec<String> = rows(&row["flags"]).map(text).collect();
     if !flags.is_empty() {
-        told.push(flags.join(", ").replace('_', " "));
+        parts.push(flags.join(", ").replace('_', " "));
     }
     if row["turns"].is_number() {
-        told.push(format!("{} turns, {} tokens", row["turns"], row["tokens"]));
+        parts.push(format!("{} turns, {} tokens", row["turns"], row["tokens"]));
     }
-    card.label("member", &told.join(" · "));
+    card.label("member", &parts.join(" · "));
     for asked in rows(&row["asks_a_person"]) {
         card.text("asks", &text(asked));
     }
@@ -72,7 +72,7 @@ fn member(card: &mut Card, paint: Paint, row: &Value) {
     }
 }
 
-/// Shows what was used of what may be, where there is a bound.
+/// Shows the used part of each budget that has a limit.
 fn budget(card: &mut Card, row: &Value) {
     let looped = &row["loop"];
     if looped["tokens"]["limit"].is_number() {
@@ -81,9 +81,9 @@ fn budget(card: &mut Card, row: &Value) {
     for one in rows(&row["sessions"]) {
         let bound = [("tokens", &one["tokens"]), ("turns", &one["turns"])];
         let bound = bound.into_iter().filter(|(_, of)| of["limit"].is_number());
-        let told: Vec<String> = bound.map(|(word, of)| used(of, word)).collect();
-        if !told.is_empty() {
-            card.label("budget", &format!("{} · {}", text(&one["member"]), told.join(", ")));
+        let parts: Vec<String> = bound.map(|(word, of)| used(of, word)).collect();
+        if !parts.is_empty() {
+            card.label("budget", &format!("{} · {}", text(&one["member"]), parts.join(", ")));
         }
     }
 }
@@ -95,14 +95,14 @@ fn used(of: &Value, word: &str) -> String {
     }
 }
 
-/// Shows what happened of late, and from where the next look goes on.
+/// Shows recent events, and where the next query continues.
 fn news(card: &mut Card, row: &Value) {
     let Some(seq) = row["seq"].as_u64() else { return };
     let since = match row["since"].as_u64() {
         Some(since) => format!("{} events since {since}", row["in_all"]),
         None => format!("{} events in all", row["in_all"]),
     };
-    card.label("new", &format!("{since}; go on with --since {seq}"));
+    card.label("new", &format!("{since}; continue with --since {seq}"));
     for one in rows(&row["shown"]) {
         card.text("event", &format!("{} {}: {}", one["seq"], text(&one["by"]), text(&one["what"])));
     }

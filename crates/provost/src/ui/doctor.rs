@@ -1,10 +1,10 @@
-//! What the doctor found.
+//! The findings of `provost doctor`.
 
 use serde::Serialize;
 
 use super::{Paint, Screen, Tone, text::clean};
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
@@ -13,13 +13,13 @@ pub(crate) enum Level {
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one examination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) what: &'static str,
     pub(crate) level: Level,
     pub(crate) found: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }
@@ -46,10 +46,10 @@ impl Finding {
     }
 }
 
-/// The columns before what was found.
+/// The width before a finding's text.
 const FOUND_AT: usize = 19;
 
-/// Shows findings, with what to do about each below it, in the width of standard output.
+/// Shows findings, each with its fix below it, in the width of standard output.
 pub(crate) fn finding_lines(paint: Paint, findings: &[Finding]) -> Vec<String> {
     let screen = Screen::output();
     findings.iter().flat_map(|finding| lines(paint, screen, finding)).collect()

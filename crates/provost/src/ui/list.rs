@@ -1,4 +1,4 @@
-//! Sessions as a list: what needs a person comes first.
+//! The list of sessions, with those that need the user first.
 
 use provost_api::{ExitRow, SessionRow, ShortageRow};
 use provost_core::lifecycle::{Flag, State};
@@ -8,13 +8,13 @@ use super::{
     text::{clean, clip},
 };
 
-/// The columns that a name may take where no terminal bounds them.
+/// The maximum width of a name if no terminal limits it.
 const NAME_WIDTH: usize = 32;
 
-/// The columns that a note may take where no terminal bounds them.
+/// The maximum width of a note if no terminal limits it.
 const NOTE_WIDTH: usize = 60;
 
-/// What is said of each session, and what of it a narrow terminal may shorten.
+/// The columns of the list, and how a narrow terminal may shorten each.
 const HEAD: [(&str, Fit); 7] = [
     ("ID", Fit::Whole),
     ("NAME", Fit::Start),
@@ -25,14 +25,13 @@ const HEAD: [(&str, Fit); 7] = [
     ("NOTE", Fit::Start),
 ];
 
-/// What a narrow terminal leaves out, the first to go first: an id finds everything else, and a state says
-/// whether to look.
+/// The columns that a narrow terminal leaves out, in this order. The id and the state always stay.
 const SPARE: &[&str] = &["AGENT", "CHECKS", "SINCE", "NOTE", "NAME"];
 
-/// The digits of an id that people see and type.
+/// The number of digits in a short id.
 const SHORT: usize = 8;
 
-/// Gives the last digits of an id, which are the random ones.
+/// Returns the last digits of an id, which are the random ones.
 pub(crate) fn short(id: &str) -> String {
     let digits: Vec<char> = id.chars().collect();
     clean(&digits[digits.len().saturating_sub(SHORT)..].iter().collect::<String>())
@@ -63,7 +62,7 @@ pub(crate) fn session_lines(
     table.lines(paint, screen)
 }
 
-/// Says what the machine is short of, one line each.
+/// Describes the resource shortages of the machine, one line each.
 pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<String> {
     let line = |shortage: &ShortageRow| {
         let waiting = match shortage.waiting {
@@ -77,7 +76,7 @@ pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<Str
     shortages.iter().map(line).collect()
 }
 
-/// Gives a state in words, with its cause, and the tone that it is said in.
+/// Describes a state with its cause, and returns the tone for it.
 pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
     let words = match row.state.as_str() {
         _ if is_unseen(row) => "turns unseen".to_owned(),
@@ -94,12 +93,12 @@ pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
     (tone, if stopping { format!("{words}, stopping") } else { words })
 }
 
-/// Says whether nothing is known of a session but that it runs: that nobody sees a turn makes it idle by its facts.
+/// Whether a session is known only to run. Its turns cannot be observed, so its facts say that it is idle.
 pub(crate) fn is_unseen(row: &SessionRow) -> bool {
     row.state == State::Idle.word() && is_flagged(row, Flag::TurnsUnseen.word())
 }
 
-/// Whether a session's turn was interrupted, and it waits for the user to say what comes next.
+/// Whether a session's turn was interrupted, and it waits for the user's next message.
 pub(crate) fn is_interrupted(row: &SessionRow) -> bool {
     row.state == State::Idle.word() && is_flagged(row, Flag::Interrupted.word())
 }
@@ -109,21 +108,23 @@ pub(crate) fn awaits_user(row: &SessionRow) -> bool {
     row.state == State::NeedsInput.word() || is_interrupted(row)
 }
 
-/// Returns the process of a session that is over and has one all the same. What others started is theirs.
+/// Returns the process of a finished session that still runs. Processes of external agents do not count.
 pub(crate) fn left_alive(row: &SessionRow) -> Option<i32> {
-    let adopted = is_flagged(row, Flag::Adopted.word());
-    let launch = row.launches.last().filter(|_| row.terminal && !adopted)?;
-    launch.pid.filter(|_| launch.phase == "running")
+    if !row.terminal || is_flagged(row, Flag::Adopted.word()) {
+        return None;
+    }
+    let launch = row.launches.last()?;
+    if launch.phase == "running" { launch.pid } else { None }
 }
 
-/// Says in one line how a session came out, and how its process ended.
+/// Describes in one line the outcome of a session, and how its process ended.
 pub(crate) fn outcome(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = state_words(row);
     let exit = row.exit.as_ref().map(|exit| format!(", {}", ending(exit))).unwrap_or_default();
     format!("{} {} {}{exit}", short(&row.id), clean(&row.name), paint.paint(tone, &words))
 }
 
-/// Says in one line what a session that somebody waits for is at.
+/// Describes in one line what an awaited session is doing.
 pub(crate) fn under_way(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = state_words(row);
     let setup = row.setup.as_ref().filter(|setup| setup.result == "owed" && !row.terminal);
@@ -140,20 +141,20 @@ pub(crate) fn under_way(paint: Paint, row: &SessionRow) -> String {
     format!("{} {} {}{at}", short(&row.id), clean(&row.name), paint.paint(tone, &words))
 }
 
-/// Gives the reason for a state. One that Provost gives itself names spans of time, which people read in words.
+/// Returns the reason for a state. Reasons from Provost contain milliseconds, which are spelled out.
 pub(crate) fn reason(row: &SessionRow) -> Option<String> {
     let own = row.cause.as_deref() == Some("timeout") && row.resolution.is_none();
     row.reason.as_deref().map(|text| if own { spell_times(text) } else { text.to_owned() })
 }
 
-/// Says how a process ended, and whether Provost ended it.
+/// Describes how a process ended, and whether Provost stopped it.
 pub(crate) fn ending(exit: &ExitRow) -> String {
     let how = match (exit.code, exit.signal) {
         (Some(code), _) => format!("exit {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "ended".to_owned(),
     };
-    let by = if exit.by == "provost" { ", ended by Provost" } else { "" };
+    let by = if exit.by == "provost" { ", stopped by Provost" } else { "" };
     format!("{how}{by}")
 }
 
@@ -186,7 +187,7 @@ fn is_flagged(row: &SessionRow, wanted: &str) -> bool {
     row.flags.iter().any(|flag| flag == wanted)
 }
 
-/// Gives the process that Provost gave up ending, as far as it is known.
+/// Returns the process that Provost failed to stop, if it is known.
 fn given_up(row: &SessionRow) -> Option<String> {
     let launch = row.launches.last().filter(|launch| launch.lives())?;
     let pid = launch.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
@@ -206,13 +207,15 @@ fn checks(row: &SessionRow) -> (Tone, String) {
     (tone, format!("{passed}/{}", row.checks.len()))
 }
 
-/// The one thing about a session that is most worth a line.
+/// Returns the most important information about a session.
 fn note(row: &SessionRow) -> String {
-    if let Some(request) = row.requests.first().filter(|_| !row.terminal) {
+    if !row.terminal
+        && let Some(request) = row.requests.first()
+    {
         return clean(&format!("{}: {}", request.kind, request.title));
     }
     if let Some(pid) = given_up(row) {
-        return format!("could not be ended, still alive: pid {pid}");
+        return format!("could not be stopped, still alive: pid {pid}");
     }
     if let Some(limited) = &row.limited {
         return clean(&format!("limited: {}", limited.detail));
@@ -226,13 +229,16 @@ fn note(row: &SessionRow) -> String {
     if is_flagged(row, "output_limit") {
         return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
     }
-    let late = row.late_claims.last().filter(|_| left_alive(row).is_none());
-    if let Some(late) = late.filter(|_| row.resolution.is_none()) {
+    if left_alive(row).is_none()
+        && row.resolution.is_none()
+        && let Some(late) = row.late_claims.last()
+    {
         return clean(&format!("late claim: {}", late.claim));
     }
-    let progress = row.progress.as_ref().filter(|_| !row.terminal);
+    let progress = if row.terminal { None } else { row.progress.as_ref() };
     let progress = progress.map(|progress| format!("{}/{}", progress.done, progress.total));
-    let crash = row.exit.as_ref().filter(|_| row.cause.as_deref() == Some("crash")).map(ending);
+    let crashed = row.cause.as_deref() == Some("crash");
+    let crash = if crashed { row.exit.as_ref().map(ending) } else { None };
     let text = reason(row).or(crash).or_else(|| row.claim_text.clone()).map(|text| clean(&text));
     let note = [progress, text].into_iter().flatten().collect::<Vec<_>>().join(" ");
     match left_alive(row) {
@@ -339,7 +345,7 @@ pub(crate) mod tests {
         SessionRow { requests: vec![request], ..session("painter", "needs_input") }
     }
 
-    /// A session that is over, and its process too.
+    /// A finished session whose process has ended.
     fn ended(name: &str, state: &str) -> SessionRow {
         let mut row = SessionRow { terminal: true, ..session(name, state) };
         row.launches[0].phase = "ended".to_owned();
@@ -431,7 +437,7 @@ pub(crate) mod tests {
         deadbeef  told       working                1m     the whol…
         deadbeef  a-name-t…  idle                   1m
         ");
-        // An id and the longest state with its cause take less than this.
+        // An id and the longest state with its cause are narrower than this.
         for columns in 40..=200 {
             let lines = session_lines(Paint::OFF, Screen::of(columns), 61_000, rows.clone());
             let fits = lines.iter().all(|line| super::super::text::width(line) <= columns);
@@ -445,15 +451,15 @@ pub(crate) mod tests {
         let mut row = SessionRow { terminal: true, sealed: true, ..session("x", "cancelled") };
         row.flags = vec!["not_verified_gone".to_owned()];
         row.launches[0].stop = Some("given_up".to_owned());
-        assert_eq!(note(&row), "could not be ended, still alive: pid 42");
-        assert_eq!(rank(&row), 1, "somebody has to look");
+        assert_eq!(note(&row), "could not be stopped, still alive: pid 42");
+        assert_eq!(rank(&row), 1, "the user must look at it");
         row.launches[0].phase = "ended".to_owned();
         assert_eq!(note(&row), "");
     }
 
     #[test]
     fn a_full_disk_is_not_helped_by_another_limit() {
-        let full = "the disk of /h is full: free some room, and it goes on by itself";
+        let full = "the disk of /h is full: free some space and it resumes by itself";
         let row = SessionRow {
             flags: vec!["no_room".to_owned()],
             reason: Some(full.to_owned()),

@@ -1,4 +1,4 @@
-//! Everything that is shown. Data goes to standard output, talk to standard error; nothing else prints.
+//! All output. Results go to standard output, messages to standard error; nothing else prints.
 
 mod age;
 mod card;
@@ -60,18 +60,18 @@ pub(crate) use unknown::unknown_lines;
 
 use crate::error::Error;
 
-/// Where output goes and how it looks.
+/// The output format and colors.
 #[derive(Clone, Debug)]
 pub(crate) struct Ui {
     pub(crate) json: bool,
-    /// For standard output.
+    /// Colors of standard output.
     pub(crate) paint: Paint,
-    /// For standard error.
+    /// Colors of standard error.
     pub(crate) talk_paint: Paint,
 }
 
 impl Ui {
-    /// Prints one line of data.
+    /// Prints one line of the result.
     pub(crate) fn line(&self, text: &str) -> Result<(), Error> {
         let mut out = io::stdout().lock();
         writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::output)
@@ -84,13 +84,13 @@ impl Ui {
         self.line(&lines.join("\n"))
     }
 
-    /// Prints bytes as they are.
+    /// Prints bytes unchanged.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::output)
     }
 
-    /// Copies a whole reply of JSON through, as it comes.
+    /// Copies a whole JSON reply through as it arrives.
     pub(crate) fn copy(&self, from: &mut impl io::Read) -> Result<(), Error> {
         if io::stdout().is_terminal() {
             let text = io::read_to_string(from).map_err(Error::output)?;
@@ -107,7 +107,7 @@ impl Ui {
         self.line(&if io::stdout().is_terminal() { escape_json(&text) } else { text })
     }
 
-    /// Prints the one result object of a command, with the commands that make sense next.
+    /// Prints the result object of a command, with suggested next commands.
     pub(crate) fn result(&self, mut value: Value, next: &[String]) -> Result<(), Error> {
         lead_somewhere(next);
         if let Value::Object(fields) = &mut value {
@@ -117,12 +117,12 @@ impl Ui {
         self.value(&value)
     }
 
-    /// Says something to a person. What cannot be said to a closed terminal is not worth an error.
+    /// Prints a message to standard error. Errors are ignored, because the terminal may be closed.
     pub(crate) fn talk(&self, text: &str) {
         drop(writeln!(io::stderr().lock(), "{text}"));
     }
 
-    /// Names the commands that make sense next, to a person.
+    /// Suggests next commands to the user.
     pub(crate) fn next(&self, commands: &[String]) {
         lead_somewhere(commands);
         if !self.json && !commands.is_empty() {
@@ -141,7 +141,7 @@ impl Ui {
         self.talk(&wrap_all(Screen::talk(), lines).join("\n"));
     }
 
-    /// Shows how a command failed and gives its exit code.
+    /// Reports the failure of a command, and returns its exit code.
     pub(crate) fn fail(&self, error: &Error) -> u8 {
         match error {
             Error::PipeClosed => 0,
@@ -157,7 +157,7 @@ impl Ui {
         lead_somewhere(&error.next);
         if self.json {
             let body = ErrorBody::from(error.clone());
-            // The exit code still tells, if the output cannot be written.
+            // The exit code still reports the failure if the output cannot be written.
             drop(self.value(&body));
         } else {
             self.talk(&error_lines(self.talk_paint, Screen::talk(), error).join("\n"));
@@ -166,26 +166,24 @@ impl Ui {
     }
 }
 
-/// Fails every test in which a hint is shown that is no command: such a hint leads nowhere.
+/// Fails every test that shows an invalid command as a hint.
 fn lead_somewhere(next: &[String]) {
     let stray = || next.iter().find(|command| !crate::cli::takes(command));
-    debug_assert!(stray().is_none(), "a hint is no command: {:?}", stray());
+    debug_assert!(stray().is_none(), "a hint is not a valid command: {:?}", stray());
 }
 
-/// Shows what the parser of arguments found wrong, or the help that was asked for.
-/// An error repeats what was typed, which may be meant for the terminal.
+/// Shows a parser error, or the requested help. An error repeats the user's input, which may
+/// contain terminal escapes.
 pub(crate) fn parser_says(error: &clap::Error) -> io::Result<()> {
-    match error.use_stderr() {
-        false => error.print(),
-        true => {
-            let text = clean_block(error.render().to_string().trim_end());
-            let lines = wrap_all(Screen::talk(), text.lines().map(str::to_owned));
-            writeln!(io::stderr(), "{}", lines.join("\n"))
-        }
+    if !error.use_stderr() {
+        return error.print();
     }
+    let text = clean_block(error.render().to_string().trim_end());
+    let lines = wrap_all(Screen::talk(), text.lines().map(str::to_owned));
+    writeln!(io::stderr(), "{}", lines.join("\n"))
 }
 
-/// The columns by which a further line of a message is indented.
+/// The indentation of a message's further lines.
 const HANG: usize = 2;
 
 fn error_lines(paint: Paint, screen: Screen, error: &ApiError) -> Vec<String> {
@@ -195,7 +193,7 @@ fn error_lines(paint: Paint, screen: Screen, error: &ApiError) -> Vec<String> {
     let mut shown = vec![format!("{} {what}", paint.paint(Tone::Bad, "error:"))];
     shown.extend(lines.map(|line| format!("  {line}")));
     let mut shown = wrap_all(screen, shown);
-    // A command stays on its line, so that it can be copied.
+    // A command stays on one line, so that it can be copied.
     let next = error.next.iter().map(|next| format!("  next: {}", clean(next)));
     shown.extend(next.map(|line| paint.paint(Tone::Dim, &line)));
     shown

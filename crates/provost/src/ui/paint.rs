@@ -1,9 +1,9 @@
-//! Colours, and when they are used.
+//! Colors, and when they are used.
 
 use anstyle::{AnsiColor, Style};
 use provost_config::Color;
 
-/// What a text is about, from which its colour follows.
+/// The meaning of a text, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -15,17 +15,17 @@ pub(crate) enum Tone {
     Live,
 }
 
-/// Paints, or leaves texts as they are.
+/// Colors text, or leaves it unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paint {
     on: bool,
 }
 
-/// All that decides about colours for one output.
+/// The inputs that decide about colors for one output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) configured: Color,
-    /// `NO_COLOR` is set, and no variable of Provost's own says otherwise.
+    /// `NO_COLOR` is set, and no variable of Provost overrides it.
     pub(crate) no_color: bool,
     pub(crate) terminal: bool,
 }
@@ -44,9 +44,10 @@ impl Paint {
 
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let style = style(tone);
-        match self.on && style != Style::new() {
-            true => format!("{style}{text}{style:#}"),
-            false => text.to_owned(),
+        if self.on && style != Style::new() {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
         }
     }
 }

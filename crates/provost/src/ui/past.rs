@@ -1,4 +1,4 @@
-//! What happened to a task, for people.
+//! The views of a team's past: replay, audit, search and telemetry.
 
 use provost_api::{
     AuditReply, AuditedRow, DivergenceRow, HitRow, MetricsRow, PastRow, PastSessionRow,
@@ -12,13 +12,13 @@ use super::{
     text::{clean, clip},
 };
 
-/// The columns before what happened: number, time and who.
+/// The width before a row's description: number and time.
 const WORDS_AT: usize = 26;
 
-/// The columns that a text may take, over several lines.
+/// The maximum width of a text, over several lines.
 const TEXT_WIDTH: usize = 600;
 
-/// Names a task and the sessions that worked for it.
+/// Names a team and the sessions that worked for it.
 pub(crate) fn past_head(
     paint: Paint,
     screen: Screen,
@@ -45,7 +45,7 @@ pub(crate) fn past_head(
     lines.into_iter().flat_map(|line| screen.wrap(&line, 9)).collect()
 }
 
-/// Tells what happened, one row after the other.
+/// Shows the rows of a replay in order.
 pub(crate) fn past_lines(paint: Paint, screen: Screen, rows: &[PastRow]) -> Vec<String> {
     rows.iter().flat_map(|row| past_line(paint, screen, row)).collect()
 }
@@ -99,14 +99,14 @@ pub(crate) fn audit_lines(paint: Paint, screen: Screen, reply: &AuditReply) -> V
     lines.extend(divergences.flat_map(|row| divergence_line(paint, screen, row)));
     let refused = reply.deeds.iter().filter(|row| row.refused.is_some()).count();
     lines.push(format!(
-        "{} deeds, {refused} refused, {} divergences",
+        "{} actions, {refused} refused, {} divergences",
         reply.deeds.len(),
         reply.divergences.len()
     ));
     lines
 }
 
-/// Shows a deed with the way by which it came.
+/// Shows an action with the channel it came through.
 fn deed_line(paint: Paint, screen: Screen, row: &PastRow) -> Vec<String> {
     let by = format!("{} by {}", row.by, row.channel);
     past_line(paint, screen, &PastRow { by, ..row.clone() })
@@ -153,7 +153,8 @@ fn divergence_line(paint: Paint, screen: Screen, row: &DivergenceRow) -> Vec<Str
     screen.wrap(&line, 2)
 }
 
-/// Lists what was found, and how whoever was found gets its messages. The commands for that are for programs.
+/// Lists search results, and how each member receives messages. The commands for that are only in
+/// the JSON output.
 pub(crate) fn hit_lines(paint: Paint, screen: Screen, hits: &[HitRow]) -> Vec<String> {
     let columns = [
         ("IN", Fit::Whole),
@@ -166,9 +167,9 @@ pub(crate) fn hit_lines(paint: Paint, screen: Screen, hits: &[HitRow]) -> Vec<St
     for hit in hits {
         let member = hit.member.as_deref().map(|name| format!(" · {name}")).unwrap_or_default();
         let way = hit.communication.as_ref().map(|how| match how.receive.as_str() {
-            "asks" => "asks for them",
-            "nothing" => "takes none",
-            _ => "is given them",
+            "asks" => "polled",
+            "nothing" => "none",
+            _ => "pushed",
         });
         let archived = if hit.archived { ", archived" } else { "" };
         table.row([
@@ -191,7 +192,7 @@ fn what(hit: &HitRow) -> String {
     }
 }
 
-/// Lists tasks with their figures.
+/// Lists teams with their figures.
 pub(crate) fn task_figures(paint: Paint, screen: Screen, rows: &[TaskFiguresRow]) -> Vec<String> {
     let columns = [
         ("TASK", Fit::Whole),
@@ -217,12 +218,12 @@ pub(crate) fn task_figures(paint: Paint, screen: Screen, rows: &[TaskFiguresRow]
     if rows.is_empty() { Vec::new() } else { table.lines(paint, screen) }
 }
 
-/// Tells the figures of all tasks together.
+/// Shows the figures of all teams together.
 pub(crate) fn metrics(row: &MetricsRow) -> Vec<String> {
     let counts = |counts: &std::collections::BTreeMap<String, u64>| {
-        let told: Vec<String> =
+        let parts: Vec<String> =
             counts.iter().map(|(word, count)| format!("{count} {}", clean(word))).collect();
-        if told.is_empty() { "none".to_owned() } else { told.join(" · ") }
+        if parts.is_empty() { "none".to_owned() } else { parts.join(" · ") }
     };
     vec![
         format!("messages  {}", counts(&row.messages)),

@@ -1,4 +1,4 @@
-//! Runs for people: one as a card, several as a list.
+//! Runs: the detail view of one, and the list.
 
 use provost_api::{FindingRow, GraphRow, RunRow, RunSessionRow};
 
@@ -11,13 +11,13 @@ use super::{
     text::{clean, clip},
 };
 
-/// The columns that a text may take on one line.
+/// The maximum width of a text on one line.
 const LINE_WIDTH: usize = 120;
 
-/// The columns that a name may take where no terminal bounds them.
+/// The maximum width of a name if no terminal limits it.
 const NAME_WIDTH: usize = 32;
 
-/// What is said of each run, and what of it a narrow terminal may shorten.
+/// The columns of the list, and how a narrow terminal may shorten each.
 const HEAD: [(&str, Fit); 7] = [
     ("RUN", Fit::Whole),
     ("NAME", Fit::Start),
@@ -28,12 +28,12 @@ const HEAD: [(&str, Fit); 7] = [
     ("GOAL", Fit::Start),
 ];
 
-/// The columns before a plan on a card.
+/// The indentation of a plan in the view.
 const INDENT: usize = 2;
 
 const SPARE: &[&str] = &["CHECKS", "SINCE", "GOAL", "NAME"];
 
-/// Lists runs: those that wait for a person first, then those that go on.
+/// Lists runs: those that need the user first, then the active ones.
 pub(crate) fn run_lines(
     paint: Paint,
     screen: Screen,
@@ -73,12 +73,12 @@ fn rank(row: &RunRow) -> u8 {
     }
 }
 
-/// Whether an agent of the run waits for the user to say what comes after its interrupted turn.
+/// Whether an agent of the run waits for the user after an interrupted turn.
 pub(crate) fn is_interrupted(row: &RunRow) -> bool {
     row.sessions.iter().any(|session| session.interrupted)
 }
 
-/// Gives a run's state in words, with its cause, and the tone that it is said in.
+/// Describes a run's state with its cause, and returns the tone for it.
 pub(crate) fn run_state(row: &RunRow) -> (Tone, String) {
     let asks =
         !row.terminal && (row.requests.iter().any(|one| one.blocking) || is_interrupted(row));
@@ -98,27 +98,24 @@ pub(crate) fn run_state(row: &RunRow) -> (Tone, String) {
     (tone, state + &cause.unwrap_or_default())
 }
 
-/// Gives the stage, and while tasks are worked on how many of them are merged.
+/// Returns the stage, and during the tasks stage how many tasks are merged.
 fn stage(row: &RunRow) -> String {
-    let counts = row.tasks.as_ref().filter(|_| row.stage == "tasks");
+    let counts = if row.stage == "tasks" { row.tasks.as_ref() } else { None };
     let counts = counts.map(|counts| format!(" {}", merged_of_all(counts)));
     words(&row.stage) + &counts.unwrap_or_default()
 }
 
-/// Says in one line how a run stands.
+/// Describes the status of a run in one line.
 pub(crate) fn run_line(paint: Paint, row: &RunRow) -> String {
     let (tone, state) = run_state(row);
-    let stage = match row.terminal {
-        true => String::new(),
-        false => format!(", {}", stage(row)),
-    };
+    let stage = if row.terminal { String::new() } else { format!(", {}", stage(row)) };
     let detail = row.detail.as_deref().filter(|detail| !detail.is_empty());
     let detail = detail.map(|detail| format!(": {}", clip(&clean(detail), LINE_WIDTH)));
     let state = paint.paint(tone, &state);
     format!("{} {} {state}{stage}{}", short(&row.id), clean(&row.name), detail.unwrap_or_default())
 }
 
-/// Says why a run is in its state.
+/// Explains the state of a run.
 pub(crate) fn why_run(paint: Paint, screen: Screen, row: &RunRow) -> Vec<String> {
     let (tone, state) = run_state(row);
     let session = row.why_session.as_deref().map(|id| format!(" (session {})", short(id)));
@@ -126,16 +123,16 @@ pub(crate) fn why_run(paint: Paint, screen: Screen, row: &RunRow) -> Vec<String>
     screen.wrap(&format!("{}: {why}", paint.paint(tone, &state)), 2)
 }
 
-/// What is shown of a run besides itself.
+/// Further data shown with a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Beside<'a> {
     /// Its plan, if it has one.
     pub(crate) graph: Option<&'a GraphRow>,
-    /// When something happened last, if that is known.
+    /// When the last event happened, if known.
     pub(crate) heard: Option<i64>,
 }
 
-/// Shows a run as a card.
+/// Shows a run in detail.
 pub(crate) fn run_card(
     paint: Paint,
     screen: Screen,
@@ -156,18 +153,18 @@ pub(crate) fn run_card(
     if let Some(shortage) = &row.shortage {
         card.text("waiting", &shortage.detail);
     }
-    card.text("asked", &row.goal);
+    card.text("goal", &row.goal);
     if let Some(understanding) = &row.understanding {
-        card.text("means", understanding);
+        card.text("intent", understanding);
     }
     row.requests.iter().for_each(|request| card.request(request));
     if row.awaits_approval {
         approval(&mut card, paint, row);
     }
     if let Some(graph) = beside.graph {
-        plan(&mut card, (paint, screen), row, graph);
+        plan(&mut card, paint, screen, row, graph);
     }
-    // The plan names who works on its tasks.
+    // The plan already names the sessions of its tasks.
     let shown = row.sessions.iter().filter(|one| beside.graph.is_none() || is_of_the_whole(one));
     shown.for_each(|session| card.label("session", &session_words(session)));
     for decision in &row.decisions {
@@ -178,17 +175,19 @@ pub(crate) fn run_card(
     row.findings.iter().for_each(|finding| finding_line(&mut card, finding));
     landing(&mut card, row);
     used(&mut card, row);
-    if let Some(heard) = beside.heard.filter(|_| !row.terminal) {
-        card.label("heard", &ago(now_ms, heard));
+    if !row.terminal
+        && let Some(heard) = beside.heard
+    {
+        card.label("last event", &ago(now_ms, heard));
     }
     row.warnings.iter().for_each(|warning| card.text("warning", warning));
     card.into_lines()
 }
 
-/// Shows what the run waits for the operator to approve, with the commands that settle it.
+/// Shows what the operator must approve, with the commands that settle it.
 fn approval(card: &mut Card, paint: Paint, row: &RunRow) {
     let waits = approval_words(row);
-    card.label("waits", &paint.paint(Tone::Warn, &format!("approval: {waits}")));
+    card.label("request", &paint.paint(Tone::Warn, &format!("approval: {waits}")));
     let approval = row.approval.clone().unwrap_or_default();
     approval.commands.iter().for_each(|command| card.text("would run", command));
     let diff = approval.diff.as_deref().unwrap_or_default();
@@ -198,27 +197,25 @@ fn approval(card: &mut Card, paint: Paint, row: &RunRow) {
     approval_commands(row).iter().for_each(|command| card.command(command));
 }
 
-/// Says what the operator is asked to approve.
+/// Describes what the operator must approve.
 pub(crate) fn approval_words(row: &RunRow) -> String {
     let approval = row.approval.clone().unwrap_or_default();
     match (approval.kind.as_str(), approval.commands.is_empty()) {
         ("landing", _) => {
             let files = clip(&clean(&approval.files.join(", ")), LINE_WIDTH);
-            format!("whether this change may land, which checks or agents would obey: {files}")
+            format!("land this change to files that control checks or agents: {files}")
         }
-        (_, true) => "whether the plan is to be worked on".to_owned(),
-        (_, false) => {
-            "whether the plan is to be worked on, with commands that an agent wrote".to_owned()
-        }
+        (_, true) => "start work on this plan".to_owned(),
+        (_, false) => "start work on this plan, with commands that an agent wrote".to_owned(),
     }
 }
 
-/// Returns the commands that settle what the run waits for.
+/// Returns the commands that settle the run's pending approval.
 pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
     let id = short(&row.id);
     let approval = row.approval.clone().unwrap_or_default();
     let look = match (&approval.onto, &approval.commit) {
-        // What is shown is cut short, so that the whole has to be asked for.
+        // The displayed diff is truncated, so the command shows all of it.
         (Some(onto), Some(commit)) if approval.truncated => {
             let place = provost_core::text::shell_word(&row.project);
             Some(format!("git -C {place} diff {onto} {commit}"))
@@ -230,15 +227,16 @@ pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
     look.into_iter().chain(settle).collect()
 }
 
-/// Shows the tasks of the plan, and what is on its way to the branch.
-fn plan(card: &mut Card, (paint, screen): (Paint, Screen), row: &RunRow, graph: &GraphRow) {
+/// Shows the tasks of the plan, and the merge queue.
+fn plan(card: &mut Card, paint: Paint, screen: Screen, row: &RunRow, graph: &GraphRow) {
     if let Some(counts) = &row.tasks {
         card.label("tasks", &counts_words(counts));
     }
     for line in graph_lines(paint, screen.beside(INDENT), &task_rows(graph), Extent::Folded) {
         card.whole(&format!("{:INDENT$}{line}", ""));
     }
-    if let Some(queue) = queue_words(&graph.queue).filter(|_| !row.terminal) {
+    let queue = if row.terminal { None } else { queue_words(&graph.queue) };
+    if let Some(queue) = queue {
         card.label("queue", &queue);
     }
 }
@@ -250,8 +248,8 @@ fn is_of_the_whole(session: &RunSessionRow) -> bool {
 fn session_words(session: &RunSessionRow) -> String {
     let state = match session.state.as_deref() {
         Some(state) => words(state),
-        None if session.interrupted => "interrupted, it waits for you".to_owned(),
-        None => "at work".to_owned(),
+        None if session.interrupted => "interrupted, waiting for you".to_owned(),
+        None => "working".to_owned(),
     };
     let cycle = if session.cycle > 1 { format!(" {}", session.cycle) } else { String::new() };
     format!("{} {}{cycle}: {state}", short(&session.id), words(&session.stage))
@@ -286,14 +284,14 @@ fn landing(card: &mut Card, row: &RunRow) {
         card.label("pull request", &clean(&format!("{}{checks}", pull.url)));
         if pull.left_out > 0 {
             let text = format!(
-                "{} comments of people without write access (run.comments_from)",
+                "{} comments of users without write access (run.comments_from)",
                 pull.left_out
             );
             card.label("left out", &text);
         }
     }
     for remark in &row.landing.remarks {
-        card.label("not taken up", &clean(remark));
+        card.label("not addressed", &clean(remark));
     }
 }
 
@@ -438,8 +436,8 @@ pub(crate) mod tests {
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
           state     succeeded, sealed · since 1m ago
           stage     land
-          asked     Fix␛[2J it.
-          session   deadbef0 work: at work
+          goal      Fix␛[2J it.
+          session   deadbef0 work: working
           decided   Which colour? → Blue
           check 1   passed make test exit 0, 1m1s, tree 4b825dc642cb
           finding   open, low: No newline (a.rs:3)
@@ -499,7 +497,7 @@ pub(crate) mod tests {
             session: Some("0199aa11-0000-7000-8000-0000deadbef1".to_owned()),
             usage: UsageRow { input: 100, output: 20 },
             returns: 2,
-            detail: Some("mends a conflict in a.txt".to_owned()),
+            detail: Some("fixes a conflict in a.txt".to_owned()),
             ..task("left", &["top"], "working")
         };
         let queue = QueueRow {
@@ -533,15 +531,15 @@ pub(crate) mod tests {
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
           state     running · since 1m ago
           stage     tasks
-          asked     Fix␛[2J it.
-          tasks     1 of 4 merged, 1 worked on, 1 queued, 1 waiting
+          goal      Fix␛[2J it.
+          tasks     1 of 4 merged, 1 in progress, 1 queued, 1 waiting
                TASK    STATE    TITLE            NOTE
           ╭✓   top     merged   Make top␛[2J
-          ├─┬● left    working  Make left␛[2J    deadbef1, mends a conflict in a.txt, 1…
+          ├─┬● left    working  Make left␛[2J    deadbef1, fixes a conflict in a.txt, 1…
           ├●│  right   queued   Make right␛[2J
           ╰○╯  bottom  waiting  Make bottom␛[2J
           queue     checking right · 2 batches and 1 check so far
-          session   deadbef0 work: at work
+          session   deadbef0 work: working
           lands     as branch, from main
         ");
         assert_eq!(run_line(Paint::OFF, &row), "deadbeef fixer running, tasks 1/4");
@@ -556,12 +554,12 @@ pub(crate) mod tests {
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
           state     needs approval · since 1m ago
           stage     plan review
-          asked     Fix␛[2J it.
-          waits     approval: whether the plan is to be worked on
+          goal      Fix␛[2J it.
+          request   approval: start work on this plan
                     provost graph deadbeef
                     provost approve deadbeef
                     provost deny deadbeef --because TEXT
-          session   deadbef0 work: at work
+          session   deadbef0 work: working
           lands     as branch, from main
         ");
     }

@@ -1,13 +1,13 @@
-//! The plan of a run for people: how far its tasks are, who works on each, and what is on its way to the branch.
+//! The plan of a run: the progress of its tasks, their sessions, and the merge queue.
 
 use provost_api::{GraphRow as Graph, QueueRow, TaskCounts, TaskRow};
 
 use super::{GraphRow, short, text::clean};
 
-/// So many tasks of a queue are named.
+/// How many tasks of a queue are named.
 const NAMED: usize = 8;
 
-/// Gives what is drawn of each task.
+/// Returns the drawn row of each task.
 pub(crate) fn task_rows(graph: &Graph) -> Vec<GraphRow> {
     graph.tasks.iter().map(row).collect()
 }
@@ -22,15 +22,15 @@ fn row(task: &TaskRow) -> GraphRow {
     }
 }
 
-/// Names who works on a task, and tells what it met and used.
+/// Names the session of a task, and its detail, usage, returns and retries.
 fn note(task: &TaskRow) -> String {
     let tokens = task.usage.input.saturating_add(task.usage.output);
     let parts = [
         task.session.as_deref().map(short),
         task.detail.clone(),
         (tokens > 0).then(|| format!("{tokens} tokens")),
-        often(task.returns, "given back"),
-        often(task.retries, "begun again"),
+        often(task.returns, "returned"),
+        often(task.retries, "retried"),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -43,16 +43,16 @@ fn often(times: u32, what: &str) -> Option<String> {
     }
 }
 
-/// Says how many tasks are merged, as in `3/5`.
+/// Returns how many tasks are merged, as in `3/5`.
 pub(super) fn merged_of_all(counts: &TaskCounts) -> String {
     format!("{}/{}", counts.merged, counts.all)
 }
 
-/// Says how far the tasks are.
+/// Describes the progress of the tasks.
 pub(super) fn counts_words(counts: &TaskCounts) -> String {
     let parts = [
         (counts.failed, "failed"),
-        (counts.working, "worked on"),
+        (counts.working, "in progress"),
         (counts.queued, "queued"),
         (counts.waiting, "waiting"),
     ];
@@ -61,7 +61,7 @@ pub(super) fn counts_words(counts: &TaskCounts) -> String {
     format!("{} of {} merged{}", counts.merged, counts.all, parts.collect::<String>())
 }
 
-/// Says what is on its way to the branch; none before anything was.
+/// Describes the merge queue. `None` before its first use.
 pub(super) fn queue_words(queue: &QueueRow) -> Option<String> {
     let list = |what: &str, tasks: &[String]| {
         (!tasks.is_empty()).then(|| format!("{what} {}", named(tasks)))
@@ -69,7 +69,7 @@ pub(super) fn queue_words(queue: &QueueRow) -> Option<String> {
     let counted = |count: u32, one: &str, many: &str| {
         format!("{count} {}", if count == 1 { one } else { many })
     };
-    // A merge whose tree was checked before needs no check of its own.
+    // A merge whose tree was already checked needs no check of its own.
     let so_far = (queue.batches > 0).then(|| {
         let batches = counted(queue.batches, "batch", "batches");
         match queue.checks {

@@ -1,4 +1,4 @@
-//! What happens to a run, in words.
+//! Describes the events of a run.
 
 use provost_api::EventRow;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use super::{
     text::{clean, clip},
 };
 
-/// The columns that a text may take on one line.
+/// The maximum width of a text on one line.
 const LINE_WIDTH: usize = 120;
 
-/// Says what happened to a run; none where there is nothing to say to whoever watches.
+/// Describes an event of a run for a watching user. `None` if it is not worth showing.
 pub(crate) fn run_event(paint: Paint, event: &EventRow) -> Option<String> {
     let tone = match event.kind.as_str() {
         "run.stage_entered" => Tone::Bold,
@@ -29,7 +29,7 @@ pub(crate) fn run_event(paint: Paint, event: &EventRow) -> Option<String> {
     Some(paint.paint(tone, &clip(&clean(&words), LINE_WIDTH * 3)))
 }
 
-/// Says what a review found, one line for each finding, if an event tells of one.
+/// Lists the findings of a review, one per line, if the event has any.
 pub(crate) fn run_findings(event: &EventRow) -> Vec<String> {
     let found = event.data["end"]["result"]["review"]["findings"].as_array();
     found.into_iter().flatten().map(found_words).collect()
@@ -42,12 +42,13 @@ fn found_words(finding: &Value) -> String {
         (file, Some(line)) => format!(" ({file}:{line})"),
         (file, None) => format!(" ({file})"),
     };
-    let mended = if finding["repaired"] == true { ", mended" } else { "" };
-    let words = format!("{}{mended}: {}{place}", text("severity"), text("title"));
+    let fixed = if finding["repaired"] == true { ", fixed" } else { "" };
+    let words = format!("{}{fixed}: {}{place}", text("severity"), text("title"));
     format!("  {}", clip(&clean(&words), LINE_WIDTH))
 }
 
-/// Puts an event of a run into words, from what was recorded: a daemon may know of more than this program.
+/// Describes an event of a run from its JSON, because a newer daemon may record events unknown to
+/// this program.
 pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
     let text = |name: &str| data[name].as_str().unwrap_or_default();
     let session = || short(text("session"));
@@ -56,15 +57,15 @@ pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
         "run.stage_entered" => format!("stage {}", words(text("stage"))),
         "run.session_opened" => session_opened(&session(), data),
         "run.session_ended" => session_ended(&session(), &data["end"]),
-        "run.question_seen" => format!("{} waits for a person", short_request(text("request"))),
+        "run.question_seen" => format!("{} needs an answer", short_request(text("request"))),
         "run.decision_made" => decided(&data["decision"]),
         _ if kind.starts_with("run.plan_") => plan_words(kind, data)?,
         _ if TASK_EVENTS.contains(&kind) => task_words(kind, data)?,
         "run.head_taken" => {
-            format!("what session {} left is committed: {}", session(), commit(&data["head"]))
+            format!("work of session {} committed: {}", session(), commit(&data["head"]))
         }
         "run.head_failed" => {
-            format!("what session {} left could not be committed: {}", session(), text("reason"))
+            format!("cannot commit the work of session {}: {}", session(), text("reason"))
         }
         "run.land_step_taken" => step(&data["step"]),
         "run.pull_seen" => {
@@ -72,25 +73,29 @@ pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
             format!("the pull request is {}, its checks: {}", seen("standing"), seen("checks"))
         }
         "run.remarks_left" => {
-            format!("{} remarks of the pull request are left", length(&data["remarks"]))
+            format!("{} review comments of the pull request were dropped", length(&data["remarks"]))
         }
-        "run.land_over" => "it has not landed, and will not".to_owned(),
+        "run.land_over" => "landing aborted".to_owned(),
         "run.pull_requested" => format!("pull request {}: {}", data["number"], text("url")),
         "run.landing_held" => {
             let files = data["held"]["files"].as_array()?.iter().filter_map(Value::as_str);
             let files = files.collect::<Vec<_>>().join(", ");
-            format!("waits for you: the work changes what checks or agents obey: {files}")
+            format!(
+                "needs your approval: the work changes files that control checks or agents: {files}"
+            )
         }
         "run.landing_approved" => {
             format!("approved to land: {}", text("commit").get(..12).unwrap_or(text("commit")))
         }
         "run.landed" if data["merged"] == true => format!("landed: merged into {}", text("branch")),
         "run.landed" => format!("landed on branch {}", text("branch")),
-        "run.land_failed" => format!("could not be landed: {}", text("reason")),
+        "run.land_failed" => format!("landing failed: {}", text("reason")),
         "run.cancelled" => format!("cancelled: {}", text("because")),
-        "run.stopped" => format!("ended by Provost ({}): {}", text("cause"), text("detail")),
+        "run.stopped" => format!("stopped by Provost ({}): {}", text("cause"), text("detail")),
         "run.sealed" => format!("sealed as {}", data["outcome"]["ending"].as_str()?),
-        "run.resumed" => format!("resumed in stage {}, leg {}", words(text("stage")), data["leg"]),
+        "run.resumed" => {
+            format!("resumed in stage {}, run attempt {}", words(text("stage")), data["leg"])
+        }
         "run.taken_over" => "taken over from the home it was imported from".to_owned(),
         "run.budget_raised" => raised(data),
         "run.hook_finished" => {
@@ -101,13 +106,13 @@ pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
         }
         "run.card_written" => match data["failure"].as_str() {
             None => "report card written".to_owned(),
-            Some(why) => format!("the report card could not be written: {why}"),
+            Some(why) => format!("cannot write the report card: {why}"),
         },
         _ => return None,
     })
 }
 
-/// What happens to tasks and in the queue of their work.
+/// Events of tasks and of the merge queue.
 const TASK_EVENTS: [&str; 10] = [
     "run.errand_owed",
     "run.errand_done",
@@ -130,12 +135,12 @@ fn plan_words(kind: &str, data: &Value) -> Option<String> {
         "run.plan_made" => format!("planned: {}", tasks(&data["plan"])),
         "run.plan_faulty" => {
             let faults = data["faults"].as_array()?.iter().filter_map(Value::as_str);
-            format!("that is no plan: {}", faults.collect::<Vec<_>>().join("; "))
+            format!("invalid plan: {}", faults.collect::<Vec<_>>().join("; "))
         }
         "run.plan_reviewed" => match data["edits"].as_u64()? {
-            0 => format!("the plan stands: {}", tasks(&data["plan"])),
-            1 => format!("the plan stands after 1 edit: {}", tasks(&data["plan"])),
-            edits => format!("the plan stands after {edits} edits: {}", tasks(&data["plan"])),
+            0 => format!("the plan is reviewed: {}", tasks(&data["plan"])),
+            1 => format!("the plan is reviewed, with 1 edit: {}", tasks(&data["plan"])),
+            edits => format!("the plan is reviewed, with {edits} edits: {}", tasks(&data["plan"])),
         },
         "run.plan_approved" => match length(&data["commands"]) {
             0 => "the plan was approved".to_owned(),
@@ -151,19 +156,15 @@ fn task_words(kind: &str, data: &Value) -> Option<String> {
     let task = words(text("task"));
     Some(match kind {
         "run.errand_owed" => {
-            format!("{task}: goes on in session {}", short(text("session")))
+            format!("{task}: continues in session {}", short(text("session")))
         }
-        "run.errand_done" => format!("{task}: its worktree is where it begins"),
+        "run.errand_done" => format!("{task}: worktree moved to its base"),
         "run.handed_over" => {
-            format!(
-                "{task}: another takes it over from {}: {}",
-                short(text("from")),
-                text("reason")
-            )
+            format!("{task}: handed over from {}: {}", short(text("from")), text("reason"))
         }
-        "run.task_retried" => format!("{task}: begun again: {}", text("detail")),
-        "run.task_queued" => format!("{task}: done, waits to be merged"),
-        "run.task_returned" => format!("{task}: given back: {}", given_back(&data["why"])),
+        "run.task_retried" => format!("{task}: retried: {}", text("detail")),
+        "run.task_queued" => format!("{task}: done, queued for merging"),
+        "run.task_returned" => format!("{task}: returned: {}", given_back(&data["why"])),
         "run.task_failed" => format!("{task}: failed: {}", text("detail")),
         "run.batch_merged" => merged(data),
         "run.prefix_proved" => format!("{} merged tasks need no check", data["len"]),
@@ -186,9 +187,10 @@ fn given_back(why: &Value) -> String {
             all.filter_map(|one| if name.is_empty() { one.as_str() } else { one[name].as_str() });
         names.collect::<Vec<_>>().join(", ")
     };
-    match why["conflict"].is_object() {
-        true => format!("conflicts in {}", strings(&why["conflict"]["files"], "")),
-        false => format!("merged, it fails {}", strings(&why["breaks"]["failed"], "command")),
+    if why["conflict"].is_object() {
+        format!("conflicts in {}", strings(&why["conflict"]["files"], ""))
+    } else {
+        format!("after the merge it fails {}", strings(&why["breaks"]["failed"], "command"))
     }
 }
 
@@ -207,9 +209,9 @@ fn merged(data: &Value) -> String {
 fn session_opened(session: &str, data: &Value) -> String {
     let stage = words(data["stage"].as_str().unwrap_or_default());
     match data["task"].as_str() {
-        Some(task) => format!("session {session} begins {stage} of {}", words(task)),
-        None if stage == "tasks" => format!("session {session} checks what was merged"),
-        None => format!("session {session} begins {stage}"),
+        Some(task) => format!("session {session} starts {stage} of {}", words(task)),
+        None if stage == "tasks" => format!("session {session} checks the merge"),
+        None => format!("session {session} starts {stage}"),
     }
 }
 
@@ -221,7 +223,7 @@ fn step(step: &Value) -> String {
         (true, files) => format!("merged with the branch, {files} files in conflict"),
         (false, _) => {
             let remarks = length(&step["answer"]["remarks"]);
-            format!("{remarks} remarks of the pull request go back to the work")
+            format!("{remarks} review comments of the pull request go back to the agent")
         }
     }
 }
@@ -267,7 +269,7 @@ fn commit(head: &Value) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// Gives a request's name with the short form of its session.
+/// Returns a request's id with the short form of its session.
 fn short_request(request: &str) -> String {
     let (session, no) = request.split_once('.').unwrap_or((request, ""));
     format!("{}.{no}", short(session))
@@ -294,7 +296,7 @@ mod tests {
             "session deadbef0 ended as completed, 1 finding: s"
         );
         let question = json!({"request": format!("{session}.q2"), "revision": 1});
-        assert_eq!(told("run.question_seen", question), "deadbef0.q2 waits for a person");
+        assert_eq!(told("run.question_seen", question), "deadbef0.q2 needs an answer");
         let secret = json!({"decision": {"question": "Which token?", "answer": null}});
         assert_eq!(told("run.decision_made", secret), "decided: Which token? → a secret");
         assert_eq!(run_words("run.something_newer", &json!({})), None);

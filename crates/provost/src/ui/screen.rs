@@ -1,13 +1,13 @@
-//! How wide and high the terminal is, and lines that fit into it.
+//! The size of the terminal, and lines that fit into it.
 
 use std::os::fd::AsFd;
 
 use super::text::{char_width, width};
 
-/// The columns that a wrapped text has at least; a narrower terminal is left to break lines itself.
+/// The minimum width of wrapped text. In a narrower terminal, the terminal breaks the lines.
 const MIN_ROOM: usize = 20;
 
-/// Where lines are shown: a terminal of some width, or a file or pipe, which has none.
+/// The destination of lines: a terminal with a size, or a file or pipe without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
     columns: Option<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Lines are as long as they are.
+    /// Lines are not wrapped.
     #[cfg(test)]
     pub(crate) const ENDLESS: Screen = Screen { columns: None, rows: None };
 
@@ -24,30 +24,30 @@ impl Screen {
         Screen { columns: Some(columns), rows: None }
     }
 
-    /// Looks at standard output.
+    /// Reads the size of standard output.
     pub(crate) fn output() -> Self {
         Screen::at(std::io::stdout())
     }
 
-    /// Looks at standard error.
+    /// Reads the size of standard error.
     pub(crate) fn talk() -> Self {
         Screen::at(std::io::stderr())
     }
 
-    /// Gives the columns, if there is a bound.
+    /// Returns the number of columns, if there is a limit.
     pub(crate) fn columns(self) -> Option<usize> {
         self.columns
     }
 
-    /// Gives the screen that is left beside something of this width.
+    /// Returns the screen that is left beside something of this width.
     pub(crate) fn beside(self, width: usize) -> Self {
         Screen { columns: self.columns.map(|columns| columns.saturating_sub(width)), ..self }
     }
 
-    /// Breaks a line between words; what follows is indented by `hang` columns.
+    /// Wraps a line between words. Continuation lines are indented by `hang` columns.
     ///
-    /// Colours count for nothing and go on behind a break. A word that fits nowhere stays whole, so that a
-    /// path can still be copied; so do words that [`together`] holds.
+    /// Colors have no width and continue across a break. A word that is too long stays whole, so
+    /// that a path can still be copied. So does text from [`together`].
     pub(crate) fn wrap(self, line: &str, hang: usize) -> Vec<String> {
         let lines = match self.columns.filter(|columns| hang + MIN_ROOM <= *columns) {
             Some(columns) if width_painted(line) > columns => wrapped(line, hang, columns),
@@ -56,7 +56,7 @@ impl Screen {
         lines.into_iter().map(|line| line.replace(HELD, " ")).collect()
     }
 
-    /// Asks the terminal; whatever is none has no width.
+    /// Asks the terminal for its size. Anything else has none.
     fn at(fd: impl AsFd) -> Self {
         let size = rustix::termios::tcgetwinsize(fd).ok();
         let known = |length: u16| Some(usize::from(length)).filter(|length| *length > 0);
@@ -66,7 +66,8 @@ impl Screen {
         }
     }
 
-    /// Gives the first lines that can be seen at once, and says how many more there are. The last row is the cursor's.
+    /// Returns the first lines that fit on the screen, and how many more there are. The last row is
+    /// the cursor's.
     pub(crate) fn fit(self, mut lines: Vec<String>) -> Vec<String> {
         let Some(rows) = self.rows else { return lines };
         let high = |line: &String| match self.columns {
@@ -91,12 +92,12 @@ impl Screen {
     }
 }
 
-/// Keeps the words of a text on one line. Only for texts that [`Screen::wrap`] is given.
+/// Keeps the words of a text on one line. Only for text passed to [`Screen::wrap`].
 pub(crate) fn together(text: &str) -> String {
     text.replace(' ', HELD)
 }
 
-/// A blank at which no line is broken.
+/// A blank that never breaks a line.
 const HELD: &str = "\u{a0}";
 
 fn wrapped(line: &str, hang: usize, columns: usize) -> Vec<String> {
@@ -105,7 +106,7 @@ fn wrapped(line: &str, hang: usize, columns: usize) -> Vec<String> {
     for (blanks, word) in words(line) {
         let wide = width_painted(word);
         let fits = used + blanks + wide <= columns;
-        // Nothing is gained by moving a word to a line on which it fits no better.
+        // Moving a word helps only if it fits better on the next line.
         let helps = used > hang && hang + wide <= columns;
         if !fits && helps {
             lines.push(std::mem::replace(&mut current, " ".repeat(hang)));
@@ -121,7 +122,7 @@ fn wrapped(line: &str, hang: usize, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Gives every word with the number of blanks before it.
+/// Returns every word with the number of blanks before it.
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -137,7 +138,7 @@ fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Measures a text without our own colours, the only thing in it that begins with ESC.
+/// Measures a text without our own colors, which are its only ESC sequences.
 fn width_painted(text: &str) -> usize {
     if !text.contains('\u{1b}') {
         return width(text);
@@ -164,7 +165,7 @@ mod tests {
         let lines = |count: usize| (0..count).map(|no| format!("line {no}")).collect::<Vec<_>>();
         assert_eq!(screen.fit(lines(3)), lines(3));
         assert_eq!(screen.fit(lines(4)), ["line 0", "line 1", "… 2 more lines"]);
-        // A command that is left whole takes two rows.
+        // An unwrapped command takes two rows.
         let long = vec!["provost answer".to_owned(), "line 1".to_owned(), "line 2".to_owned()];
         assert_eq!(screen.fit(long), ["provost answer", "… 2 more lines"]);
         assert_eq!(Screen::ENDLESS.fit(lines(99)), lines(99));
@@ -178,7 +179,7 @@ mod tests {
                     checks did not pass
         ");
         assert_eq!(Screen::ENDLESS.wrap(line, 12), [line]);
-        assert_eq!(Screen::of(25).wrap(line, 12), [line], "there is no room to hang in");
+        assert_eq!(Screen::of(25).wrap(line, 12), [line], "too narrow to indent");
     }
 
     #[test]

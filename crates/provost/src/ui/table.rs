@@ -1,4 +1,4 @@
-//! Tables, aligned by what a terminal shows and no wider than it.
+//! Tables, aligned by display width and no wider than the terminal.
 
 use super::{
     paint::{Paint, Tone},
@@ -6,28 +6,28 @@ use super::{
     text::{self, clip, clip_start, width},
 };
 
-/// The columns between two cells.
+/// The width between two cells.
 const GAP: usize = 2;
 
-/// What a column that may be shortened keeps at least.
+/// The minimum width of a shortened column.
 const MIN_WIDTH: usize = 8;
 
-/// What may be left out of a column's cells where the terminal is too narrow.
+/// Which part of a cell is kept in a narrow terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// Nothing, for it is an id, a state or a number.
+    /// Everything, for ids, states and numbers.
     Whole,
-    /// The end.
+    /// The start.
     Start,
-    /// The beginning, as of a path.
+    /// The end, for paths.
     End,
 }
 
-/// Rows of cells under a head. Cells must be clean.
+/// Rows of cells with a header. Cells must be escaped.
 #[derive(Debug)]
 pub(crate) struct Table {
     head: Vec<(&'static str, Fit)>,
-    /// The columns that may be left out, the first to go first.
+    /// The columns that may be left out, in this order.
     spare: &'static [&'static str],
     rows: Vec<Vec<(Tone, String)>>,
 }
@@ -37,7 +37,7 @@ impl Table {
         Table { head: head.to_vec(), spare: &[], rows: Vec::new() }
     }
 
-    /// Names the columns that a terminal may be too narrow for, the first to go first.
+    /// Sets the columns that a narrow terminal may leave out, in this order.
     pub(crate) fn sparing(self, titles: &'static [&'static str]) -> Self {
         Table { spare: titles, ..self }
     }
@@ -54,7 +54,7 @@ impl Table {
         rows.map(|row| line(row, &columns, paint)).collect()
     }
 
-    /// Gives the columns that are shown, no wider than the screen as far as they can be shortened or spared.
+    /// Returns the columns to show, shortened or left out so that they fit on the screen if possible.
     fn columns(&self, screen: Screen) -> Vec<Column> {
         let mut columns: Vec<Column> = (0..self.head.len()).map(|at| self.column(at)).collect();
         let Some(room) = screen.columns() else { return columns };
@@ -80,14 +80,14 @@ impl Table {
     }
 }
 
-/// A column as it is shown.
+/// A displayed column.
 #[derive(Debug)]
 struct Column {
-    /// Its place in the head and in the rows.
+    /// Its index in the header and in the rows.
     at: usize,
     fit: Fit,
     width: usize,
-    /// The width that it may be shortened to.
+    /// The minimum width.
     least: usize,
 }
 
@@ -101,7 +101,7 @@ impl Column {
     }
 }
 
-/// Gives the width that columns take when all are shortened as far as they may be.
+/// Returns the total width with all columns at their minimum.
 fn least(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.least).sum::<usize>() + gaps(columns)
 }
@@ -110,7 +110,7 @@ fn gaps(columns: &[Column]) -> usize {
     GAP * columns.len().saturating_sub(1)
 }
 
-/// Takes from the widest column that may be shortened, until all fit or nothing is left to take.
+/// Shortens the widest column that can be shortened, until all fit or none can.
 fn narrow(columns: &mut [Column], room: usize) {
     let room = room.saturating_sub(gaps(columns));
     while columns.iter().map(|column| column.width).sum::<usize>() > room {
@@ -120,7 +120,7 @@ fn narrow(columns: &mut [Column], room: usize) {
     }
 }
 
-/// The last cell is not padded, so that no line ends in blanks.
+/// Formats a row. The last cell is not padded, so that no line ends in blanks.
 fn line(row: &[(Tone, String)], columns: &[Column], paint: Paint) -> String {
     let shown: Vec<_> =
         columns.iter().filter_map(|column| Some((column, row.get(column.at)?))).collect();
@@ -186,7 +186,11 @@ mod tests {
         table.row([plain("deadbeef"), plain("a-longer-name"), plain("1m"), plain("what was said")]);
         let shown = |columns| table.lines(Paint::OFF, Screen::of(columns))[1].clone();
         assert_eq!(shown(80), "deadbeef  a-longer-name  1m   what was said");
-        assert_eq!(shown(33), "deadbeef  a-longe…  1m   what wa…", "all are short before one goes");
+        assert_eq!(
+            shown(33),
+            "deadbeef  a-longe…  1m   what wa…",
+            "all are shortened before one is left out"
+        );
         assert_eq!(shown(32), "deadbeef  a-longer-…  what was …");
         assert_eq!(shown(20), "deadbeef  what was …");
     }

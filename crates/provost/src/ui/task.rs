@@ -1,4 +1,4 @@
-//! Tasks that stand alone for people: one as a card, several as a list, and what was changed of one.
+//! Teams: the detail view of one, the list, and the result of a change.
 
 use provost_api::{
     BeatRow, CriterionRow, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow, MemberRow,
@@ -13,13 +13,13 @@ use super::{
     text::{clean, clean_block, clip},
 };
 
-/// The columns that a text may take on one line.
+/// The maximum width of a text on one line.
 const LINE_WIDTH: usize = 120;
 
-/// The columns that what Provost saw itself may take, over several lines.
+/// The maximum width of verified evidence, over several lines.
 const SEEN_WIDTH: usize = 400;
 
-/// Gives a task's state in words, and the tone that it is said in.
+/// Describes a team's state, and returns the tone for it.
 fn state(row: &StandingTaskRow) -> (Tone, String) {
     let tone = match row.state.as_str() {
         "done" => Tone::Good,
@@ -32,7 +32,7 @@ fn state(row: &StandingTaskRow) -> (Tone, String) {
     (tone, format!("{}{audited}", clean(&row.state)))
 }
 
-/// Lists tasks: those that are open first.
+/// Lists teams, the active ones first.
 pub(crate) fn task_lines(
     paint: Paint,
     screen: Screen,
@@ -75,7 +75,7 @@ pub(crate) fn task_lines(
     table.lines(paint, screen)
 }
 
-/// Says how many messages wait for the operator.
+/// Returns how many messages wait for the operator.
 fn for_you(row: &StandingTaskRow) -> (Tone, String) {
     match row.for_operator {
         0 => (Tone::Plain, "-".to_owned()),
@@ -83,7 +83,7 @@ fn for_you(row: &StandingTaskRow) -> (Tone, String) {
     }
 }
 
-/// Says which tasks have messages for the operator, one line each.
+/// Lists the teams with messages for the operator, one line each.
 pub(crate) fn for_operator_lines(paint: Paint, rows: &[StandingTaskRow]) -> Vec<String> {
     let line = |row: &StandingTaskRow| {
         let (tone, waiting) = for_you(row);
@@ -94,7 +94,7 @@ pub(crate) fn for_operator_lines(paint: Paint, rows: &[StandingTaskRow]) -> Vec<
     rows.iter().map(line).collect()
 }
 
-/// Shows a task as a card.
+/// Shows a team in detail.
 pub(crate) fn task_card(
     paint: Paint,
     screen: Screen,
@@ -126,10 +126,7 @@ pub(crate) fn task_card(
     }
     row.criteria.iter().for_each(|one| card.label("criterion", &criterion(paint, one)));
     for command in &row.awaits_consent {
-        card.text(
-            "would run",
-            &format!("{command} (a member wrote it; it waits for your consent)"),
-        );
+        card.text("would run", &format!("{command} (written by a member; needs your consent)"));
     }
     if !row.awaits_consent.is_empty() {
         card.command(&format!("provost approve {}", short(&row.id)));
@@ -160,8 +157,8 @@ fn member(paint: Paint, now_ms: i64, row: &MemberRow) -> String {
     });
     let asks = match row.polled_at {
         _ if row.communication.can_push => None,
-        Some(at) => Some(format!("asks for its messages, last {}", ago(now_ms, at))),
-        None => Some("asks for its messages".to_owned()),
+        Some(at) => Some(format!("polls for its messages, last {}", ago(now_ms, at))),
+        None => Some("polls for its messages".to_owned()),
     };
     let late = row.communication.note.as_ref().map(|_| "acts by commands".to_owned());
     let session = [session, asks, late].into_iter().flatten().collect::<Vec<_>>().join(", ");
@@ -171,7 +168,7 @@ fn member(paint: Paint, now_ms: i64, row: &MemberRow) -> String {
     format!("{name} ({}{left}) · {session}{}", clean(&row.role), title.unwrap_or_default())
 }
 
-/// Says where the work is: the branch of each worker, and the tree that the last audit was of.
+/// Describes where the work is: the branch of each worker, and the tree of the last audit.
 fn work(row: &StandingTaskRow) -> Vec<String> {
     let workers = row.members.iter().filter(|member| member.role == "worker");
     let branches = workers.filter_map(|member| {
@@ -190,7 +187,7 @@ fn criterion(paint: Paint, row: &CriterionRow) -> String {
     format!("{} {state} · {text}{}{}", row.no, proof(row), checked(paint, row))
 }
 
-/// Says how the check of a criterion stands, where that is not what satisfied it.
+/// Describes the latest check of a criterion, unless it satisfied the criterion.
 fn checked(paint: Paint, row: &CriterionRow) -> String {
     match (row.being_checked, &row.failed) {
         (true, _) => format!(" · {}", paint.paint(Tone::Live, "being checked")),
@@ -199,7 +196,7 @@ fn checked(paint: Paint, row: &CriterionRow) -> String {
     }
 }
 
-/// Says how a check ended that did not pass, and whose work it was.
+/// Describes a check that did not pass, and whose work it ran on.
 fn not_passed(paint: Paint, row: &FailedCheckRow) -> String {
     let tree = row.tree.get(..12).map(|tree| format!(", tree {}", clean(tree)));
     let end = clip(&clean(&row.end), LINE_WIDTH);
@@ -215,7 +212,7 @@ fn criterion_tone(row: &CriterionRow) -> Tone {
     }
 }
 
-/// Says what a criterion needs, or what it was given.
+/// Describes the check that a criterion needs, or its receipt.
 fn proof(row: &CriterionRow) -> String {
     match (&row.receipt, &row.check) {
         (Some(receipt), _) => format!(" ({})", clean(receipt)),
@@ -224,7 +221,7 @@ fn proof(row: &CriterionRow) -> String {
     }
 }
 
-/// Shows what criteria a text gave.
+/// Shows the criteria proposed from a text.
 pub(crate) fn draft_lines(paint: Paint, screen: Screen, row: &DraftRow) -> Vec<String> {
     let mut card = Card::new(paint, screen, 0);
     let word = if row.dry_run { "would be proposed" } else { "proposed" };
@@ -256,7 +253,7 @@ pub(crate) fn criterion_lines(paint: Paint, screen: Screen, rows: &[CriterionRow
     for row in rows {
         let evidence = match (&row.evidence, &row.check, &row.failed) {
             (Some(evidence), _, failed) => {
-                // What is newer comes first: a long text is cut at its end.
+                // The newer result comes first, because a long text is cut at its end.
                 let now = match (row.being_checked, failed) {
                     (true, _) => "being checked; before: ".to_owned(),
                     (false, Some(failed)) => {
@@ -271,7 +268,7 @@ pub(crate) fn criterion_lines(paint: Paint, screen: Screen, rows: &[CriterionRow
                 format!("`{check}` {}", not_passed(Paint::OFF, failed))
             }
             (None, Some(check), None) => format!("needs `{check}`"),
-            (None, None, _) => "needs somebody's word".to_owned(),
+            (None, None, _) => "needs an assertion".to_owned(),
         };
         table.row([
             (Tone::Bold, row.no.to_string()),
@@ -289,7 +286,7 @@ fn loop_words(paint: Paint, row: &LoopRow) -> String {
     format!("{} {at} · {}", clean(&row.template), clean(&row.recommendation))
 }
 
-/// Shows a loop: its bounds, evidence, advances and refusals.
+/// Shows a loop: its limits, evidence, advances and refusals.
 pub(crate) fn loop_lines(
     paint: Paint,
     screen: Screen,
@@ -331,12 +328,12 @@ pub(crate) fn loop_lines(
         let by = clean(&advance.consumer);
         card.label(
             "advance",
-            &format!("iteration {to} began when {by} accepted message {message}"),
+            &format!("iteration {to} started when {by} accepted message {message}"),
         );
     }
     card.label("cleanup", &clean(&row.cleanup));
-    card.label("bounds", &bounds(row));
-    card.label("backlog", &format!("{} stored and not yet taken", row.backlog));
+    card.label("limits", &bounds(row));
+    card.label("backlog", &format!("{} stored, not yet accepted", row.backlog));
     let backlog: Vec<String> =
         task.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
     if !backlog.is_empty() {
@@ -351,17 +348,17 @@ pub(crate) fn loop_lines(
     card.into_lines()
 }
 
-/// Says how far a loop may go, and how far it went.
+/// Describes the limits of a loop, and how much of them is used.
 fn bounds(row: &LoopRow) -> String {
     let plateau = match row.plateau {
-        Some(most) => format!("stopped after {most} iterations that change nothing"),
-        None => "no plateau".to_owned(),
+        Some(most) => format!("stopped after {most} iterations without a change"),
+        None => "no plateau limit".to_owned(),
     };
     let used = row.tokens_used.map_or_else(String::new, |used| format!("{used} of "));
     let tokens = match (row.tokens, row.tokens_used) {
         (Some(tokens), _) => format!("{used}{tokens} tokens"),
-        (None, Some(used)) => format!("{used} tokens, without a bound"),
-        (None, None) => "no bound of tokens".to_owned(),
+        (None, Some(used)) => format!("{used} tokens, no limit"),
+        (None, None) => "no token limit".to_owned(),
     };
     format!("{} iterations · {plateau} · {tokens}", row.max)
 }
@@ -375,16 +372,16 @@ pub(crate) fn message_lines(
 ) -> Vec<String> {
     let head = [
         ("NO", Fit::Whole),
-        ("STANDING", Fit::Whole),
+        ("STATUS", Fit::Whole),
         ("KIND", Fit::Whole),
         ("FROM", Fit::Start),
-        ("WAY", Fit::Whole),
+        ("CHANNEL", Fit::Whole),
         ("TRUST", Fit::Whole),
         ("TO", Fit::Start),
         ("AGE", Fit::Whole),
         ("TEXT", Fit::Start),
     ];
-    let mut table = Table::new(&head).sparing(&["AGE", "KIND", "WAY"]);
+    let mut table = Table::new(&head).sparing(&["AGE", "KIND", "CHANNEL"]);
     for row in rows {
         let tone = match row.standing.as_str() {
             "dead" | "expired" => Tone::Bad,
@@ -411,25 +408,25 @@ pub(crate) fn message_lines(
     table.lines(paint, screen)
 }
 
-/// Says what of a message is not as usual, before its text: the iteration that it begins, how urgent it is, and how long
-/// it waits.
+/// Describes the unusual properties of a message, as a prefix of its text: the iteration that it
+/// starts, its priority, and when it expires.
 fn terms(now_ms: i64, row: &TaskMessageRow) -> String {
-    let iteration = row.iteration.map(|no| format!("begins iteration {no}"));
+    let iteration = row.iteration.map(|no| format!("starts iteration {no}"));
     let priority = Some(&row.priority).filter(|word| !matches!(word.as_str(), "" | "normal"));
-    let waits = row.expires_at.filter(|_| row.standing == "stored");
+    let waits = if row.standing == "stored" { row.expires_at } else { None };
     let expires = waits.map(|at| format!("expires in {}", age(at, now_ms)));
     let terms = [iteration, priority.cloned(), expires].into_iter().flatten();
     let terms = terms.collect::<Vec<_>>().join(", ");
     if terms.is_empty() { terms } else { format!("[{terms}] ") }
 }
 
-/// Says how a message stands that was changed.
+/// Describes the new status of a changed message.
 pub(crate) fn message_changed(task: &TaskHeadRow, message: &TaskMessageRow) -> String {
     let (to, standing) = (clean(&message.to), clean(&message.standing));
     format!("message {} for {to} of {} is {standing}", message.no, clean(&task.name))
 }
 
-/// Says what a change did: the row that it changed, or how the task stands.
+/// Describes the result of a change: the changed row, or the team's status.
 pub(crate) fn task_changed(paint: Paint, row: &StandingTaskRow, reply: &Value) -> Vec<String> {
     let (tone, state) = state(row);
     let name = clean(&row.name);
@@ -440,22 +437,22 @@ pub(crate) fn task_changed(paint: Paint, row: &StandingTaskRow, reply: &Value) -
     {
         return vec![format!("criterion {}", criterion(paint, &row))];
     }
-    if let Some(told) = reply.get("told") {
-        let text = |field: &str| clean(told[field].as_str().unwrap_or_default());
-        return vec![format!("{} of {name} is told to {}", text("member"), text("what"))];
+    if let Some(order) = reply.get("told") {
+        let text = |field: &str| clean(order[field].as_str().unwrap_or_default());
+        return vec![format!("asked {} of {name} to {}", text("member"), text("what"))];
     }
-    // Whoever finished the task wants to know where the work is.
+    // After a finish, the user wants to know where the work is.
     let places = if row.state == "done" { work(row) } else { Vec::new() };
     [task].into_iter().chain(places.iter().map(|place| format!("  {place}"))).collect()
 }
 
-/// Tells what wakes members whom Provost cannot wake, and who takes that away.
+/// Describes the heartbeats for members that Provost cannot wake, and who removes them.
 pub(crate) fn heartbeat_lines(row: &HeartbeatRow) -> Vec<String> {
     let teardown = &row.teardown;
     let mut lines = vec![
         format!("every {} minutes, where {}", row.interval_minutes, clean(&row.applies_when)),
         clean(&row.note),
-        format!("taken away by {}: {}", clean(&teardown.owner), clean(&teardown.rule)),
+        format!("removed by {}: {}", clean(&teardown.owner), clean(&teardown.rule)),
         format!("  {}", clean(&teardown.finish_command)),
     ];
     let beats = row.manager.iter().chain(&row.worker).chain(&row.others);

@@ -1,8 +1,8 @@
-//! Text from agents and repositories, made safe and measured.
+//! Untrusted text from agents and repositories: escaping, clipping and measuring.
 
 use provost_core::text::is_deceptive;
 
-/// Gives a text for one line: every control character is visible, line ends and tabs too.
+/// Escapes a text for one line. All control characters become visible, including line ends and tabs.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         push_visible(&mut shown, c);
@@ -10,7 +10,7 @@ pub(crate) fn clean(text: &str) -> String {
     })
 }
 
-/// Gives a text for several lines: line ends and tabs stay, all other control characters are visible.
+/// Escapes a text for several lines. Line ends and tabs stay, other control characters become visible.
 pub(crate) fn clean_block(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         match c {
@@ -21,7 +21,7 @@ pub(crate) fn clean_block(text: &str) -> String {
     })
 }
 
-/// Shortens a clean text to a width, with an ellipsis for the rest.
+/// Shortens an escaped text to a width, with an ellipsis at the end.
 pub(crate) fn clip(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
@@ -38,7 +38,7 @@ pub(crate) fn clip(text: &str, limit: usize) -> String {
     shown
 }
 
-/// Shortens a clean text to a width at its beginning, where its end says more, as that of a path does.
+/// Shortens an escaped text to a width at its start, for texts with a more important end, such as paths.
 pub(crate) fn clip_start(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
@@ -54,12 +54,12 @@ pub(crate) fn clip_start(text: &str, limit: usize) -> String {
     std::iter::once('…').chain(kept.into_iter().rev()).collect()
 }
 
-/// Gives the columns that a clean text takes in a terminal.
+/// Returns the display width of an escaped text.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
-/// Shows the characters of ASCII's control range by their pictures, others by their number.
+/// Shows ASCII control characters by their symbols, and others by their code points.
 fn push_visible(shown: &mut String, c: char) {
     match c {
         '\0'..='\x1f' => shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('␦')),
@@ -94,8 +94,8 @@ pub(super) fn char_width(c: char) -> usize {
     }
 }
 
-/// Escapes, in JSON for a terminal, what would drive the terminal, turn the direction of writing, or is not seen. It
-/// means the same: outside of strings JSON has none of that.
+/// Escapes characters in JSON for a terminal: control characters, direction marks and invisible
+/// ones. The meaning stays the same, because valid JSON has them only inside strings.
 pub(crate) fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,4 +1,4 @@
-//! What runs and the ledger does not know.
+//! Running processes that are not in the ledger.
 
 use provost_api::UnknownHolder;
 
@@ -7,15 +7,15 @@ use super::{
     text::{clean, clip},
 };
 
-/// The columns that a command may take.
+/// The maximum width of a command.
 const COMMAND_WIDTH: usize = 60;
 
-/// Lists holders that the ledger does not know, under a title.
+/// Lists holders that are not in the ledger, under a title.
 pub(crate) fn unknown_lines(paint: Paint, holders: &[UnknownHolder]) -> Vec<String> {
     if holders.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![paint.paint(Tone::Warn, "unknown to the ledger")];
+    let mut lines = vec![paint.paint(Tone::Warn, "not in the ledger")];
     lines.extend(holders.iter().map(|holder| {
         let process = match (holder.alive, holder.pid) {
             (true, Some(pid)) => format!("running, pid {pid}"),

@@ -1,4 +1,5 @@
-//! Approval rules: what allow, deny and ask match. Driven with real Codex, whose sandbox they can open.
+//! Approval rules: which commands allow, deny and ask match. Driven with real Codex, because a rule can let a command
+//! leave its sandbox.
 
 use std::{fs, path::Path};
 
@@ -16,7 +17,7 @@ pub(crate) struct CodexStage {
 }
 
 impl CodexStage {
-    /// Returns none where this run may do without Codex.
+    /// Returns `None` if Codex is not installed and this test run allows that.
     pub(crate) fn new(responses: &str, rules: &str) -> Option<CodexStage> {
         let program = codex()?;
         let result = r#"{ message = '{"status":"completed","summary":"done"}' }"#;
@@ -26,12 +27,13 @@ impl CodexStage {
         let model = ModelServer::play(&scenario);
         let mut home = Home::new();
         home.set_env("PROVOST_CODEX", program);
-        // A directory of temporary files on the PATH would rightly end every search for a program.
+        // Approval rules stop resolving programs at a temporary directory on the `PATH`, and rightly so; this `PATH`
+        // has none.
         home.set_env("PATH", "/usr/local/bin:/usr/bin:/bin");
         let repo = home.repo("work");
         let codex_home = home.root().join("user/.codex");
         fs::create_dir_all(&codex_home).unwrap();
-        // Otherwise Codex makes mount points in the machine's own directory of temporary files.
+        // Otherwise Codex creates mount points in the machine's temporary directory.
         let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
         let config = codex_config(MODEL, &model.url()) + sandbox;
         fs::write(codex_home.join("config.toml"), config).unwrap();
@@ -61,13 +63,13 @@ impl CodexStage {
         find(&row).unwrap()["subject"]["command"].as_str().unwrap().to_owned()
     }
 
-    /// A directory in which Codex's sandbox allows nothing.
+    /// A directory outside Codex's sandbox.
     fn outside(&self) -> &Path {
         self.home.root()
     }
 }
 
-/// The agent writes a program with an allowed name and asks for it outside the sandbox.
+/// The agent writes a program with an allowed name and asks to run it outside the sandbox.
 #[test]
 fn f2_1_program_that_the_agent_wrote_is_asked() {
     let script = "#!/bin/sh\\necho out > ../../outside.txt\\n";

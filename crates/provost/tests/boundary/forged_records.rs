@@ -1,11 +1,11 @@
-//! Records of checks, hooks, launches and other effects that an agent forges.
+//! Forged records: an agent writes records of checks, hooks, launches and other effects that never ran.
 
 use std::{fs, path::Path};
 
 use provost_testkit::{Home, eventually};
 use serde_json::Value;
 
-/// Shell functions with which an agent forges the record of a command that ended with exit code 0.
+/// Shell functions with which an agent forges the record of a command that exited with code 0.
 const FORGE: &str = r#"
 forge() {
   mkdir -p "$1" || return
@@ -44,7 +44,7 @@ fn lines(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
-/// The directories below `checks/` or `launches/` whose names start like this.
+/// Returns the directories below `checks/` or `launches/` whose names start with `start`.
 fn named(home: &Home, parent: &str, start: &str) -> Vec<String> {
     let entries = fs::read_dir(home.path().join(parent)).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -70,7 +70,7 @@ forge "$PROVOST_HOME/checks/$PROVOST_SESSION.c1-1-0"
     let events = home.events_of(&id, "record.forged");
     assert_eq!(events.len(), 1, "{events:#?}");
     let kept = events[0]["data"]["moved_to"].as_str().unwrap();
-    assert!(home.path().join(kept).join("exit.json").exists(), "it is kept at {kept}");
+    assert!(home.path().join(kept).join("exit.json").exists(), "it is not kept at {kept}");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn f2_10_forged_hook_record_does_not_suppress_the_hook() {
     let home = home();
     let ran = home.root().join("hooks");
     home.configure(&format!("[hooks.session]\ncompleted = \"echo hook >> {}\"\n", ran.display()));
-    // The number of the hook is guessed by forging several.
+    // The agent does not know the hook's number, so it forges several.
     let id = spawn(
         &home,
         &[],
@@ -110,7 +110,7 @@ fn f2_10_check_directories_have_a_random_part() {
 fn f2_10_record_without_held_json_does_not_count() {
     let home = home();
     let (go, ran) = (home.root().join("go"), home.root().join("ran"));
-    // The check waits. Meanwhile its directory gets the record of an end that was none.
+    // The check blocks. Meanwhile its directory gets the record of an exit that never happened.
     let check = format!(
         "echo run >> {}; while [ ! -e {} ]; do sleep 0.05; done; exit 1",
         ran.display(),
@@ -128,7 +128,7 @@ fn f2_10_record_without_held_json_does_not_count() {
     fs::write(dir.join("exit.json"), exit).unwrap();
     let gone = r#"{"version":1,"leftovers":0,"verified":true,"journal_end":0}"#;
     fs::write(dir.join("gone.json"), gone).unwrap();
-    // The next daemon finds nothing but the files.
+    // The next daemon has only these files to go by.
     home.daemon().kill();
     home.provost(&["ls"]).ok();
     fs::write(&go, "").unwrap();
@@ -164,7 +164,7 @@ fn f2_20_copied_file_does_not_leave_the_worktree() {
     let outside = home.root().join("outside");
     fs::create_dir(&outside).unwrap();
     let repo = home.repo("sample");
-    // The commit has a link where the checkout has a directory.
+    // The commit has a symbolic link where the checkout has a directory.
     std::os::unix::fs::symlink(&outside, repo.path().join("conf")).unwrap();
     repo.write(".gitignore", ".env\n");
     repo.commit("a link that leads out");

@@ -1,4 +1,4 @@
-//! Programs that a repository makes git run.
+//! Programs that a repository's configuration makes git run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,10 +11,10 @@ use provost_testkit::harness::{Home, Repo, eventually};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 
-/// How many sessions try to win the race. The old code lost it within the first few.
+/// Number of sessions that race against the exchange. The old code lost within the first few.
 const RACES: usize = 6;
 
-/// A home, a repository in it, and a program that leaves a file if it runs.
+/// A home, a repository, and a program that leaves a file behind if it ever runs.
 struct Trap {
     home: Home,
     repo: Repo,
@@ -30,7 +30,7 @@ impl Trap {
         trap
     }
 
-    /// The file that only the program writes.
+    /// The file that only the planted program writes.
     fn canary(&self) -> PathBuf {
         self.home.root().join("canary")
     }
@@ -43,7 +43,7 @@ impl Trap {
         self.repo.path().join(".git/config")
     }
 
-    /// Adds text to the repository's configuration, with `EVIL` as the program.
+    /// Appends text to the repository's git configuration, with `EVIL` replaced by the program's path.
     fn arm(&self, text: &str) {
         let armed = fs::read_to_string(self.config()).unwrap() + &self.filled(text);
         fs::write(self.config(), armed).unwrap();
@@ -53,7 +53,7 @@ impl Trap {
         text.replace("EVIL", self.evil().to_str().unwrap())
     }
 
-    /// Runs an agent that is a shell line, in a worktree of its own, and returns its sealed session.
+    /// Runs a shell line as an agent in its own worktree and returns the sealed session.
     fn session(&self, line: &str) -> Value {
         let flags = ["spawn", "--json", "--worktree", "--exit0-is-done", "--check", "true"];
         let line = self.filled(line);
@@ -76,7 +76,7 @@ fn program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Exchanges two files until it is dropped.
+/// Swaps two files in a loop until dropped.
 struct Exchange {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -89,7 +89,7 @@ impl Exchange {
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
-                #[expect(clippy::disallowed_methods, reason = "the pace of the attack")]
+                #[expect(clippy::disallowed_methods, reason = "sets the pace of the attack")]
                 std::thread::sleep(std::time::Duration::from_millis(3));
             }
         });
@@ -197,7 +197,7 @@ fn f2_8_trusted_filter_runs_from_the_users_configuration_alone() {
     trap.assert_nothing_ran();
 }
 
-/// Notes which remote git shows it, and answers that there are no issues.
+/// A fake `gh` that logs the remote URL git reports and returns no issues.
 const GH: &str = "#!/bin/sh
 cd \"$PROJECT\" || exit 1
 git config --get remote.origin.url >> SEEN
@@ -214,7 +214,7 @@ fn f2_20_issues_are_read_from_the_remote_of_the_start() {
     let text = GH.replace("SEEN", seen.to_str().unwrap());
     let programs = home.root().join("programs");
     program(&programs.join("gh"), &text.replace("$PROJECT", repo.path().to_str().unwrap()));
-    #[expect(clippy::disallowed_methods, reason = "the search path of the test")]
+    #[expect(clippy::disallowed_methods, reason = "extends the search path of the test")]
     let path = std::env::var("PATH").unwrap();
     home.set_env("PATH", format!("{}:{path}", programs.display()));
     let front = "tracker: {kind: github}\npolling: {interval_ms: 100}\nprovost: {agent: none}\n";
@@ -232,7 +232,7 @@ fn f2_20_issues_are_read_from_the_remote_of_the_start() {
     assert!(all.lines().all(|url| url == first), "{all}");
 }
 
-/// Git has kept refs in such tables since 2.45.
+/// Git supports the reftable format since 2.45.
 #[test]
 fn reftable_repository_takes_a_worktree_session_with_a_check() {
     let home = Home::new();

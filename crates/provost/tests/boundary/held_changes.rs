@@ -1,4 +1,4 @@
-//! Changes of trusted or protected files, and commands that an agent wrote, wait for the operator.
+//! Changes to trusted or protected files, and commands written by an agent, wait for the operator's approval.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -8,7 +8,7 @@ use provost_testkit::{
 };
 use serde_json::{Value, json};
 
-/// A repository in which a scripted agent does what one line of shell does, and claims to be done.
+/// A repository with a scripted agent that runs one shell line and claims completion.
 struct Site {
     home: Home,
     repo: Repo,
@@ -23,7 +23,7 @@ impl Site {
         site
     }
 
-    /// Configures the agent; `more` is further configuration of the user.
+    /// Configures the agent; `more` is appended to the user's configuration.
     fn agent(&self, line: &str, more: &str) {
         let steps = format!(
             "[[step]]\nemit = {{ type = \"ready\", thread = \"t\" }}\n[[step]]\nrun = [\"sh\", \"-ec\", {line:?}]\n[[step]]\nreport = \"completed\"\n"
@@ -41,7 +41,7 @@ impl Site {
         self.home.root().join(name).display().to_string()
     }
 
-    /// Opens a run of work, checks and landing, and returns its id.
+    /// Opens a run with work, checks and landing, and returns its id.
     #[track_caller]
     fn run(&self, arguments: &[&str]) -> String {
         let plain = ["--agent", "talker", "--no-triage", "--review-task", "off", "go"];
@@ -50,7 +50,7 @@ impl Site {
         opened.ok().json()["id"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until a run waits for the operator, and returns what for. A run that ended instead fails the test.
+    /// Waits until a run needs approval and returns the approval. A run that ends instead fails the test.
     #[track_caller]
     fn held(&self, id: &str) -> Value {
         let row =
@@ -60,7 +60,7 @@ impl Site {
     }
 }
 
-/// Appends a setup command to the project's configuration, as an injected agent would.
+/// Returns a shell line that appends a setup command to the project's configuration, as a prompt-injected agent would.
 fn plants(marker: &str) -> String {
     format!(
         "echo work > work.txt; printf '[worktree]\\nsetup = \"touch {marker}\"\\n' >> provost.toml"
@@ -84,15 +84,15 @@ fn f2_11_agent_edit_of_config_waits_for_the_operator() {
     {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
-    // It waits over a death of the daemon.
+    // The approval stays pending after the daemon is killed.
     site.home.daemon().kill();
     assert_eq!(site.held(&id), approval);
     site.home.provost(&["approve", &id]).ok();
     let row = site.home.sealed(&id);
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
-    assert_eq!(json!(site.repo.head()), approval["commit"], "exactly what was shown landed");
+    assert_eq!(json!(site.repo.head()), approval["commit"], "exactly the shown commit landed");
     assert_eq!(json!(site.repo.tree("HEAD")), approval["tree"]);
-    // Approving trusted exactly that content, so that the next run starts unasked; any other is refused.
+    // The approval trusted exactly that content: the next run starts without asking, and any other content is refused.
     let config = site.repo.read("provost.toml");
     let next = site.run(&["--no-check"]);
     site.home.sealed(&next);
@@ -115,7 +115,7 @@ fn f2_11_denied_change_fails_the_run_and_stays_on_its_branch() {
     assert_eq!(site.repo.head(), before);
     let kept = row["commit"].as_str().unwrap();
     assert!(site.repo.git(&["show", &format!("{kept}:work.txt")]).contains("work"));
-    // The operator who resumes it is asked again.
+    // Resuming the run asks the operator again.
     site.home.provost(&["resume", &id]).ok();
     assert_eq!(site.held(&id)["files"], approval["files"]);
     site.home.provost(&["cancel", &id]).ok();
@@ -128,7 +128,7 @@ fn f2_11_approval_counts_for_that_commit_only() {
     site.agent(&plants(&site.file("planted")), "");
     let id = site.run(&["--land", "merge", "--check", "test -s work.txt"]);
     let first = site.held(&id);
-    // The branch moves, so that another tree would land than the one that was shown.
+    // The branch moves, so a different tree would land than the one shown.
     site.repo.write("user.txt", "mine\n");
     site.repo.commit("Meanwhile");
     site.home.provost(&["approve", &id]).ok();
@@ -136,7 +136,7 @@ fn f2_11_approval_counts_for_that_commit_only() {
         let approval = site.home.status(&id)["approval"].clone();
         (approval.is_object() && approval["commit"] != first["commit"]).then_some(approval)
     });
-    assert_eq!(second["files"], json!(["provost.toml"]), "what the user changed is not held");
+    assert_eq!(second["files"], json!(["provost.toml"]), "the user's own changes need no approval");
     let approved = site.home.provost(&["approve", &id]);
     assert!(approved.ok().stderr.contains("approved: provost.toml"), "{approved:#?}");
     let row = site.home.sealed(&id);
@@ -153,7 +153,7 @@ fn f2_11_work_without_held_files_lands_unasked() {
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
 }
 
-/// Ways in which an agent gets past a check that rests on files of the repository.
+/// Ways for an agent to weaken a check that depends on files of the repository.
 const WEAKENED: [(&str, &str); 5] = [
     ("changed", "echo 'exit 0' > check.sh"),
     ("deleted", "rm check.sh"),
@@ -190,7 +190,7 @@ fn f2_11_receipt_names_the_files_taken_from_the_base() {
         "echo 1 > good.txt; echo 'exit 0' > check.sh",
         "[verify]\nprotected = [\"check.sh\"]\n",
     );
-    // A check that looks for local changes finds none: what is checked is a commit too.
+    // A check for local changes passes, because the checked tree is a commit too.
     let id = site.run(&["--check", "sh check.sh && git diff --exit-code HEAD"]);
     let row = site.home.sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
@@ -200,7 +200,7 @@ fn f2_11_receipt_names_the_files_taken_from_the_base() {
     assert!(shown.contains("check.sh as of the base"), "{shown}");
 }
 
-/// Answers as `gh` does, and keeps the text of the pull request.
+/// A fake `gh` that stores the text of the pull request.
 const GH: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 case "$1 $2" in
@@ -239,7 +239,7 @@ fn f2_11_pull_request_names_held_files_first() {
     assert!(body.find("provost.toml") < body.find("## Asked"), "{body}");
 }
 
-/// A project that is served: its workflow, its issues, and the user's configuration.
+/// Sets up a served project: its workflow, its issues and the user's configuration.
 fn served() -> Site {
     let site = Site::new("echo work > work.txt");
     site.agent("echo work > work.txt", "[run]\ntriage = false\n[review]\ntask = \"off\"\n");
@@ -264,7 +264,7 @@ fn f2_11_serve_keeps_its_startup_configuration() {
         })
     };
     event("ended");
-    // What an agent changed was merged and checked out.
+    // As if an agent's change had been merged and checked out.
     let planted = site.file("planted");
     site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"touch {planted}\"\n"));
     site.repo.write("issues/b.md", "---\ntitle: b\nstate: todo\n---\nB.\n");
@@ -280,11 +280,11 @@ fn f2_11_serve_keeps_its_startup_configuration() {
     let held = event("not_reloaded");
     assert_eq!(held["class"], "workflow_not_trusted", "{held:#}");
     assert!(!Path::new(&planted).exists(), "the planted hook ran");
-    // The operator agrees, and what was written counts. The third issue may have been begun before.
+    // The operator trusts the new files, so they take effect. The third issue may have started before that.
     site.home.trust(site.repo.path());
     site.repo.write("issues/d.md", "---\ntitle: d\nstate: todo\n---\nD.\n");
     let exists = || Path::new(&planted).exists().then_some(());
-    eventually("the hook that the operator agreed to runs", exists);
+    eventually("the trusted hook runs", exists);
     eventually("all runs are over", || {
         let listed = site.home.provost(&["ls", "--runs", "--all", "--json"]).ok().json();
         let runs = listed["runs"].as_array().unwrap().clone();
@@ -299,28 +299,29 @@ struct Planned {
     model: ModelServer,
 }
 
-/// A plan of one task with these checks, and the work on it.
+/// Returns a plan with one task and these checks, as JSON.
 fn plan_with(checks: &[&str]) -> String {
     let task = json!({
         "id": "one", "title": "The one", "instruction": "Write one.", "after": [],
         "criteria": [], "checks": checks, "scope": [],
     });
-    let told = json!({"status": "completed", "summary": "planned", "tasks": [task]});
-    told.to_string()
+    let result = json!({"status": "completed", "summary": "planned", "tasks": [task]});
+    result.to_string()
 }
 
-/// A conversation that begins with a prompt and says this, one message per turn.
-fn tells(when: &str, told: &[String]) -> String {
-    let turn =
-        |told: &String| format!("  {{ response = [{{ items = [{{ message = '{told}' }}] }}] }},\n");
-    let turns: String = told.iter().map(turn).collect();
+/// A scripted thread that starts on a prompt and sends one of these messages per turn.
+fn tells(when: &str, messages: &[String]) -> String {
+    let turn = |message: &String| {
+        format!("  {{ response = [{{ items = [{{ message = '{message}' }}] }}] }},\n")
+    };
+    let turns: String = messages.iter().map(turn).collect();
     format!("[[thread]]\nwhen = {{ prompt = \"{when}\" }}\nturn = [\n{turns}]\n")
 }
 
 const WORKS: &str = "[[thread]]\nwhen = { prompt = \"one: The one\" }\nturn = [\n  { response = [{ items = [{ shell = \"echo one > one\" }] }, { items = [{ message = \"Done.\" }] }] },\n  { response = [{ items = [{ json = { status = \"completed\", summary = \"wrote one\" } }] }] },\n]\n";
 
 impl Planned {
-    /// A planner that tells these plans, one after the other; none without Codex.
+    /// Sets up a planner that returns these plans in order; `None` without Codex.
     fn new(plans: &[String], configuration: &str) -> Option<Planned> {
         let program = codex()?;
         let scenario = tells("Divide it into tasks", plans) + WORKS;
@@ -365,7 +366,7 @@ fn f5_g2_commands_of_an_agents_plan_wait_for_consent() {
     planned.site.home.provost(&["approve", &id]).ok();
     let row = planned.site.home.sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    assert!(Path::new(&escaped).exists(), "the operator agreed to it");
+    assert!(Path::new(&escaped).exists(), "the approved command ran");
     planned.model.assert_all_as_scripted();
 }
 
@@ -381,7 +382,7 @@ fn f5_g2_denied_command_of_a_plan_is_refused() {
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("plan")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("command touch"), "{row:#}");
     assert!(!Path::new(&escaped).exists());
-    assert_eq!(planned.model.unexpected(), Vec::<String>::new(), "the planner was told once");
+    assert_eq!(planned.model.unexpected(), Vec::<String>::new(), "the planner was asked twice");
 }
 
 #[test]
@@ -429,7 +430,7 @@ fn f5_m2_no_check_runs_no_check_of_a_plan() {
     planned.model.assert_all_as_scripted();
 }
 
-/// A worker that waits for `order` in a directory, sends each `post-N` in it to the daemon and leaves the replies.
+/// A worker that waits for the file `order`, sends each `post-N` to the daemon and writes the replies to `reply-N`.
 const WORKER: &str = r#"
 use IO::Socket::UNIX;
 my ($dir) = @ARGV;
@@ -447,7 +448,7 @@ for my $no (0 .. 3) {
 }
 "#;
 
-/// A request that posts a message to the manager of the task `limits`.
+/// Returns an HTTP request that posts a message to the manager of the team `limits`.
 fn post(kind: &str, channel: &str) -> String {
     let message = json!({
         "key": format!("{kind}-{channel}"), "correlation": null, "channel": channel,
@@ -515,7 +516,7 @@ fn f5_g2_command_of_a_member_waits_for_consent() {
     assert!(act(&denied).exits(4).stdout.contains("command curl"));
     act(&["criteria", "add", "the file is there", "--check", &check, "--accept"]).ok();
     let refused = act(&["check", "--criterion", "1"]);
-    assert!(refused.exits(4).stdout.contains("has not agreed"), "{refused:#?}");
+    assert!(refused.exits(4).stdout.contains("has not approved"), "{refused:#?}");
     let shown = home.provost(&["task", "show", "limits", "--json"]).ok().json();
     assert_eq!(shown["task"]["awaits_consent"], json!([check]), "{shown:#}");
     assert!(!Path::new(&escaped).exists(), "a member's command ran without consent");

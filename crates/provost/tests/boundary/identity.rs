@@ -1,4 +1,4 @@
-//! Who is on the other side of a socket.
+//! Peer identity: how the daemon and holders decide who is on the other end of a socket.
 
 use std::{
     fs,
@@ -15,14 +15,16 @@ use provost_testkit::harness::{eventually, filled, scripted_agent_bin};
 use serde_json::{Value, json};
 
 #[path = "../requirements/kit.rs"]
-#[expect(dead_code, reason = "the kit of another suite, of which a part is used here")]
+#[expect(dead_code, reason = "a kit shared with another suite")]
 mod kit;
 
 use kit::{HANGS, Stage, TALKER, kill, lives, output_of, text};
 
-/// A client that any program could be: `perl client.pl get SOCKET PATH` prints the status and the body, `line SOCKET
-/// LINE` sends a line and prints the first one that comes back. `borrow SOCKET PATH DIR` has a child connect and end,
-/// writes its pid to DIR/pid, and asks over that connection when DIR/go is there.
+/// A client that any program could be.
+///
+/// `perl client.pl get SOCKET PATH` prints the status and the body. `line SOCKET LINE` sends a line and prints the
+/// first line of the response. `borrow SOCKET PATH DIR` forks a child that connects and exits, writes the child's pid
+/// to DIR/pid, and sends its request over that connection once DIR/go exists.
 const CLIENT: &str = r#"
 use strict; use Socket; $SIG{PIPE} = 'IGNORE';
 my ($how, $socket, $what, $dir) = @ARGV;
@@ -47,7 +49,7 @@ else {
 }
 "#;
 
-/// Has `client.pl` beside the home, and gives its path.
+/// Writes `client.pl` next to the home and returns its path.
 fn client(stage: &Stage) -> String {
     let path = stage.file("client.pl");
     fs::write(&path, CLIENT).unwrap();
@@ -58,12 +60,12 @@ fn socket(stage: &Stage) -> String {
     text(&stage.path().join("daemon.sock"))
 }
 
-/// A shell command that asks whether it is the operator, and prints the HTTP status first.
+/// Returns a shell command that asks the daemon whether the caller is the operator and prints the HTTP status first.
 fn asks(stage: &Stage) -> String {
     format!("perl {} get {} /v1/daemon/operator", client(stage), socket(stage))
 }
 
-/// What is asked of a holder on one line, with the id 1.
+/// Returns a one-line request to a holder, with the id 1.
 fn request(op: &Value) -> String {
     json!({"v": 1, "id": 1, "op": op}).to_string()
 }
@@ -77,14 +79,14 @@ fn launch(stage: &Stage, script: &str) -> String {
     stage.spawn_in(stage.root(), &["--", "sh", "-c", script])
 }
 
-/// Lives until it is ended, and writes down every line that it is told.
+/// An agent that runs until it is stopped and writes every line it receives to `received`.
 const LISTENS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
 [[step]]
 emit = { type = "turn_started", turn = "t1" }
 [[step]]
-repeat = { times = 99, steps = [ { read_line = true }, { append = { path = "told", content = "{{input}}\n" } } ] }
+repeat = { times = 99, steps = [ { read_line = true }, { append = { path = "received", content = "{{input}}\n" } } ] }
 "#;
 
 #[test]
@@ -93,9 +95,9 @@ fn f2_6_holder_serves_no_other_launch_and_no_check() {
     stage.configure_talker(LISTENS, "");
     let victim = stage.spawn_in(stage.root(), &["--agent", TALKER, "work"]);
     stage.wait(&victim, "working");
-    let told = || fs::read_to_string(stage.file("told")).unwrap_or_default();
+    let received = || fs::read_to_string(stage.file("received")).unwrap_or_default();
     let before =
-        eventually("the instruction is there", || Some(told()).filter(|it| !it.is_empty()));
+        eventually("the instruction arrived", || Some(received()).filter(|it| !it.is_empty()));
     let ops = [
         json!({"write": {"key": "x", "data": "YXBwcm92ZQo=", "secret": false}}),
         json!({"type": {"data": "YXBwcm92ZQo="}}),
@@ -113,7 +115,7 @@ fn f2_6_holder_serves_no_other_launch_and_no_check() {
         .map(|op| format!("perl {} line {io} '{}' >> said\n", client(&stage), request(op)))
         .collect();
     fs::write(stage.file("tries.sh"), script).unwrap();
-    // From a launch, and from a check of another session.
+    // Tried from a launch, and from a check of another session.
     let other = launch(&stage, "sh tries.sh; env -i PATH=$PATH setsid -w sh tries.sh");
     stage.sealed(&other);
     let repo = stage.repo("work");
@@ -127,7 +129,7 @@ fn f2_6_holder_serves_no_other_launch_and_no_check() {
     let said = fs::read_to_string(stage.file("said")).unwrap();
     assert_eq!(said.lines().count(), ops.len() * 3, "{said}");
     assert!(said.lines().all(|line| line.contains("forbidden")), "{said}");
-    assert_eq!((told(), stage.status(&victim)["state"].clone()), (before, json!("working")));
+    assert_eq!((received(), stage.status(&victim)["state"].clone()), (before, json!("working")));
 }
 
 #[test]
@@ -146,7 +148,7 @@ fn f2_6_operator_may_look_but_not_write_past_the_ledger() {
     for op in [json!({"stop": {"grace_ms": 0}}), json!({"limit": {"bytes": 1}})] {
         assert_eq!(ask(op)["error"]["code"], "forbidden");
     }
-    // A daemon that takes another's place is known by the lock that it holds.
+    // A replacement daemon proves itself with the lock it holds.
     stage.daemon().kill();
     stage.provost(&["stop", &id]).ok();
     stage.sealed(&id);
@@ -177,12 +179,12 @@ fn f2_6_key_of_an_answer_cannot_be_guessed() {
         })
     };
     assert!(!keys.is_empty() && keys.iter().all(is_sealed), "{keys:?}");
-    // People see the key that the ledger has.
+    // Users see the key as it is in the ledger.
     let logs = stage.provost(&["logs", &id, "--raw"]);
     assert!(!logs.stdout.contains('~') && !logs.stderr.contains('~'), "{logs:#?}");
 }
 
-/// Has a process get this pid, and gives it. Nobody else can have it while it lives.
+/// Starts a process that gets this pid. The pid stays taken while the process lives.
 fn with_pid(wanted: u32) -> Child {
     for _ in 0..2_000 {
         fs::write("/proc/sys/kernel/ns_last_pid", (wanted - 1).to_string()).unwrap();
@@ -193,12 +195,12 @@ fn with_pid(wanted: u32) -> Child {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    panic!("the pid {wanted} could not be had");
+    panic!("no process got the pid {wanted}");
 }
 
 fn f2_7(by_start_time: bool) {
     if !rustix::process::geteuid().is_root() {
-        // Only root can choose a pid; the run as root tries it.
+        // Only root can choose a pid, so only a test run as root covers this.
         return;
     }
     let mut stage = Stage::new();
@@ -212,8 +214,8 @@ fn f2_7(by_start_time: bool) {
         stage.root().display()
     );
     let id = launch(&stage, &borrow);
-    let pid = eventually("a child connected and ended", || filled(stage.file("pid")));
-    // A process that the operator started gets the pid of who connected.
+    let pid = eventually("a child connected and exited", || filled(stage.file("pid")));
+    // A process started by the operator gets the pid of the peer that connected.
     let mut innocent = with_pid(pid.trim().parse().unwrap());
     fs::write(stage.file("go"), "").unwrap();
     let said = eventually("the answer", || filled(stage.file("said")));
@@ -244,7 +246,8 @@ fn f2_7_peers_are_served_where_the_kernel_has_no_handles() {
     stage.sealed(&id);
 }
 
-/// A git that, once, leaves a process behind that has neither parent nor mark, and asks when git is gone.
+/// A fake git that once leaves a process behind, without its parent or its environment mark. That process calls the
+/// daemon after git has exited.
 #[test]
 fn f2_8c_orphan_of_git_is_not_the_operator_and_is_reaped() {
     let mut stage = Stage::new();
@@ -272,7 +275,7 @@ fn f2_8c_orphan_of_git_is_not_the_operator_and_is_reaped() {
     assert!(marked.contains("PROVOST_LAUNCH=helper"), "{marked}");
     let parent = fs::read_to_string(stage.file("parent")).unwrap();
     let daemon = stage.daemon().pid().unwrap();
-    assert_eq!(parent.trim(), daemon.to_string(), "the daemon adopts it");
+    assert_eq!(parent.trim(), daemon.to_string(), "it is reparented to the daemon");
     eventually("no zombie is left", || zombies_of(daemon).is_empty().then_some(()));
     stage.sealed(&id);
 }
@@ -287,8 +290,8 @@ fn zombies_of(parent: u32) -> Vec<String> {
     stats.collect()
 }
 
-/// An agent that leaves its holder and its mark, and kills the holder; and, if told to, the daemon first. It asks
-/// whenever `ask` is there, and ends when `end` is.
+/// Spawns an agent that leaves its holder and drops its environment mark. It runs `first`, such as killing the daemon,
+/// and then kills the holder. It calls the daemon whenever `ask` exists and ends once `end` exists.
 fn escape(stage: &Stage, first: &str) -> String {
     let script = format!(
         "trap '' TERM HUP INT\nwhile ! test -e go; do sleep 0.01; done\n{first}kill -9 $1\nwhile ! test -e end; do if mv ask asked 2>/dev/null; then {} > new 2>&1; mv new said; fi; sleep 0.01; done\n",
@@ -301,7 +304,7 @@ fn escape(stage: &Stage, first: &str) -> String {
     id
 }
 
-/// What the escaped process is told now.
+/// Returns the daemon's current answer to the escaped process.
 fn told(stage: &Stage) -> String {
     fs::remove_file(stage.file("said")).ok();
     fs::write(stage.file("ask"), "").unwrap();
@@ -320,8 +323,8 @@ fn f2_9_orphan_of_a_killed_holder_never_is_the_operator() {
     let id = escape(&stage, "");
     fs::write(stage.file("go"), "").unwrap();
     stage.sealed(&id);
-    assert!(told(&stage).starts_with("403 "), "it is below the daemon");
-    // It falls to others when the daemon goes. The next daemon knows which launches lost their holders.
+    assert!(told(&stage).starts_with("403 "), "it is a descendant of the daemon");
+    // The process is reparented when the daemon exits. The next daemon knows which launches lost their holders.
     for killed in [false, true] {
         if killed {
             stage.daemon().kill();
@@ -350,7 +353,7 @@ fn f2_9_orphan_that_killed_the_daemon_first_is_not_the_operator() {
     fs::write(stage.file("end"), "").unwrap();
 }
 
-/// A process of the user that waits for a file and then does something, started as told.
+/// Writes a script that waits for `NAME.go` and then runs a command. Returns the shell line that starts it.
 fn waits(stage: &Stage, name: &str, what: &str) -> String {
     let script = format!(
         "echo $$ > {name}.pid\nwhile ! test -e {name}.go; do sleep 0.01; done\n{what} > {name}.new 2>&1; mv {name}.new {name}.said\n"
@@ -359,7 +362,7 @@ fn waits(stage: &Stage, name: &str, what: &str) -> String {
     format!("cd {}; exec sh {name}.sh", stage.root().display())
 }
 
-/// Runs a shell command to its end, in a session of its own.
+/// Runs a shell command to completion in its own session.
 fn detached(script: &str) {
     let mut command = Command::new("setsid");
     command.args(["sh", "-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -371,7 +374,7 @@ fn goes(stage: &Stage, name: &str) -> String {
     eventually("its answer", || filled(stage.file(&format!("{name}.said"))))
 }
 
-/// A launch that lost its holder, so that nobody is taken for the operator without a reason.
+/// Creates a launch without a holder, so that the operator's identity has to be proved.
 fn lost_launch(stage: &Stage) {
     let id = launch(stage, "kill -9 $PPID; sleep 600");
     stage.sealed(&id);
@@ -380,11 +383,11 @@ fn lost_launch(stage: &Stage) {
 #[test]
 fn operator_is_cron_a_script_and_a_service_manager_while_a_launch_is_lost() {
     let stage = Stage::new();
-    // A script that runs the daemon itself, and then commands.
+    // A script that starts the daemon itself and then runs commands.
     let program = text(Path::new(stage.command::<&str>(&[]).get_program()));
     let script = waits(&stage, "script", &asks(&stage));
     let script = script.replace("exec sh", &format!("{program} daemon run > ready & sh"));
-    // Cron and a service manager: they are older than all launches and start something new.
+    // Cron and a service manager are older than every launch and start new processes.
     let cron = waits(&stage, "cron", &format!("setsid sh -c '{}; true'", asks(&stage)));
     detached(&format!("({cron}) & :"));
     let mut running = Command::new("setsid")
@@ -401,7 +404,7 @@ fn operator_is_cron_a_script_and_a_service_manager_while_a_launch_is_lost() {
         let said = goes(&stage, name);
         assert!(said.starts_with("200 "), "{name}: {said}");
     }
-    // One that outlived its shell, and is younger than the launch, cannot be told from an agent.
+    // A process that outlived its shell and is younger than the launch looks like an agent.
     detached(&format!("({}) & :", waits(&stage, "nohup", &asks(&stage))));
     let said = goes(&stage, "nohup");
     assert!(said.starts_with("409 ") && said.contains("from a terminal"), "{said}");
@@ -418,7 +421,7 @@ fn operator_is_an_orphan_while_no_launch_is_lost() {
     detached(&format!("({}) & :", waits(&stage, "nohup", &asks(&stage))));
     let said = goes(&stage, "nohup");
     assert!(said.starts_with("200 "), "{said}");
-    // The same when launches ended after another daemon took over.
+    // The same holds for launches that ended after another daemon took over.
     stage.daemon().kill();
     stage.provost(&["stop", &id]).ok();
     stage.sealed(&id);
@@ -436,7 +439,7 @@ fn operator_is_a_unit_in_a_control_group_of_its_own() {
         PathBuf::from(format!("/sys/fs/cgroup/pv-{}", std::process::id()))
     };
     if fs::create_dir(&group).is_err() {
-        eprintln!("no control group can be made: not tried");
+        eprintln!("cannot create a control group: skipped");
         return;
     }
     let stage = Stage::new();
@@ -448,7 +451,7 @@ fn operator_is_a_unit_in_a_control_group_of_its_own() {
     assert!(said.starts_with("200 "), "{said}");
 }
 
-/// Home, daemon and launches in a PID namespace; the operator enters it, as by `docker exec`.
+/// Home, daemon and launches run in a PID namespace; the operator enters it as `docker exec` does.
 #[test]
 fn operator_enters_the_pid_namespace_from_outside() {
     let stage = Stage::new();
@@ -479,7 +482,7 @@ fn operator_enters_the_pid_namespace_from_outside() {
         first()
     }) else {
         container.wait().unwrap();
-        eprintln!("no PID namespace can be made: not tried");
+        eprintln!("cannot create a PID namespace: skipped");
         return;
     };
     eventually("its launch lost its holder", || {
@@ -525,7 +528,7 @@ fn f2_16_launch_cannot_read_as_another_member() {
     let said = fs::read_to_string(stage.file("said")).unwrap();
     assert_eq!(said.lines().count(), script.len(), "{said}");
     assert!(!said.contains(PLAN) && said.lines().all(|line| !line.starts_with("200")), "{said}");
-    // The operator reads as any member.
+    // The operator can read as any member.
     let own = stage.provost(&["cycle", "limits", "--as", "hand", "--json"]).ok().json();
     assert_eq!(own["cycle"]["proposals"]["worker"]["text"], PLAN);
 }
@@ -540,19 +543,19 @@ fn f2_20_names_of_variables_are_listed_to_the_operator_only() {
     let said = fs::read_to_string(stage.file("said")).unwrap();
     assert!(said.starts_with("200 ") && !said.contains("VERY_SECRET_NAME"), "{said}");
     assert!(stage.daemon().status().unwrap().to_string().contains("VERY_SECRET_NAME"));
-    // It leads to the user's message bus, which starts programs outside of every holder.
+    // `XDG_RUNTIME_DIR` leads to the user's message bus, which starts programs outside every holder.
     let given = fs::read_to_string(stage.file("env")).unwrap();
     assert!(given.contains("XDG_CACHE_HOME=") && !given.contains("XDG_RUNTIME_DIR="), "{given}");
 }
 
-/// The user that tests become to have no rights.
+/// The unprivileged user that tests run as.
 const NOBODY: u32 = 65534;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Gives everything below a directory to another user.
+/// Changes the owner of a directory and everything below it.
 fn give(path: &Path, uid: u32) {
     chown(path, Some(uid), Some(uid)).unwrap();
     if fs::symlink_metadata(path).unwrap().is_dir() {
@@ -560,7 +563,7 @@ fn give(path: &Path, uid: u32) {
     }
 }
 
-/// The same command as a user without rights, if this test is root.
+/// Returns the same command for the unprivileged user. Requires root.
 fn as_nobody(command: &Command) -> Command {
     let mut other = Command::new("setpriv");
     other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
@@ -570,7 +573,7 @@ fn as_nobody(command: &Command) -> Command {
     other
 }
 
-/// Runs Provost as a user without rights.
+/// Runs Provost as the unprivileged user.
 #[track_caller]
 fn unprivileged(stage: &Stage, arguments: &[&str]) -> provost_testkit::harness::Output {
     let mut command = stage.command(arguments);
@@ -578,7 +581,7 @@ fn unprivileged(stage: &Stage, arguments: &[&str]) -> provost_testkit::harness::
     output_of(if is_root() { as_nobody(&command) } else { command })
 }
 
-/// Waits for the end of a session of a user without rights.
+/// Waits until a session of the unprivileged user has ended.
 fn ended(stage: &Stage, id: &str) -> Value {
     eventually("the session ended", || {
         let row = unprivileged(stage, &["status", id, "--json"]).ok().json();
@@ -596,12 +599,12 @@ fn f2_17_environment_of_daemon_and_holders_is_hidden() {
     }
     let spawned = unprivileged(&stage, &["spawn", "--json", "--", "sh", "-c", look]);
     let id = spawned.ok().json()["id"].as_str().unwrap().to_owned();
-    eventually("it has looked", || Path::new(&stage.file("done")).exists().then_some(()));
+    eventually("the agent has looked", || Path::new(&stage.file("done")).exists().then_some(()));
     let seen = fs::read_to_string(stage.file("seen")).unwrap();
     let errors = fs::read_to_string(stage.file("errors")).unwrap();
     assert!(!seen.contains("sesame") && !seen.contains("daemon.sock"), "{seen}\n{errors}");
     assert_eq!(errors.matches("denied").count(), 6, "{seen}\n{errors}");
-    // Provost itself does not depend on what it hides: a daemon that is killed is replaced, and its launch goes on.
+    // Hiding this does not break Provost itself: a killed daemon is replaced, and its launch continues.
     let daemon = unprivileged(&stage, &["daemon", "status", "--json"]).ok().json();
     kill(u32::try_from(daemon["pid"].as_u64().unwrap()).unwrap());
     let row = unprivileged(&stage, &["status", &id, "--json"]).ok().json();
@@ -623,7 +626,7 @@ fn f2_17_unprivileged_agent_that_kills_its_holder_is_found() {
     let id = id.ok().json()["id"].as_str().unwrap().to_owned();
     let row = ended(&stage, &id);
     assert!(row["flags"].to_string().contains("exit_code_unobserved"), "{row}");
-    // A login of another user's making, such as one by ssh, is the operator. This one is younger than the launch.
+    // A login that another user created, such as one by ssh, is the operator, even if it is younger than the launch.
     if is_root() {
         let asks = asks(&stage);
         let line = format!(
@@ -640,7 +643,7 @@ fn f2_17_unprivileged_agent_that_kills_its_holder_is_found() {
 #[test]
 fn f2_20_reads_are_refused_to_other_users() {
     if !is_root() {
-        eprintln!("only root can be two users: not tried");
+        eprintln!("needs root to act as two users: skipped");
         return;
     }
     let stage = Stage::new();
@@ -660,7 +663,7 @@ fn f2_20_reads_are_refused_to_other_users() {
     unprivileged(&stage, &["daemon", "stop"]).ok();
 }
 
-/// Runs Provost with an umask.
+/// Runs Provost with a umask.
 #[track_caller]
 fn with_umask(
     stage: &Stage,
@@ -676,11 +679,11 @@ fn with_umask(
     output_of(shell)
 }
 
-/// What others may do something with, below a directory.
+/// Collects the files below a directory that other users can access.
 fn open_to_others(dir: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(dir).unwrap().flatten() {
         let (path, about) = (entry.path(), entry.metadata().unwrap());
-        // Worktrees are the user's, not Provost's own files.
+        // Worktrees belong to the user, not to Provost.
         if ["worktrees", "pool"].iter().any(|name| path.ends_with(name)) {
             continue;
         }

@@ -1,6 +1,6 @@
-//! The security boundary, attacked on the real binary. Each test is named after the finding that it reproduces.
+//! Attacks on the security boundary of the real binary. Each test is named after the finding it reproduces.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
 
 mod approval_rules;
 mod forged_records;

@@ -1,4 +1,4 @@
-//! A pipe in the place of a file that a command reads: no command waits for it.
+//! A FIFO in place of a file that a command reads: no command blocks on it.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
 use provost_testkit::{Home, Repo};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// A place, and the command that reads it.
+/// The path of a FIFO and the command that reads it.
 struct Case {
-    /// Below the test's root; the repository is `repo`, the user's home is `user`.
+    /// Relative to the test's root; the repository is `repo`, the user's home is `user`.
     pipe: &'static str,
     args: &'static [&'static str],
-    /// Whether the command has to succeed all the same.
+    /// Whether the command must succeed anyway.
     succeeds: bool,
 }
 
@@ -62,7 +62,7 @@ fn make_pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR | Mode::XUSR, 0).unwrap();
 }
 
-/// A repository with a workflow that reads issues from files, and a program that passes for Codex.
+/// A repository with a workflow that reads issues from files, and a program that poses as Codex.
 fn stage(home: &Home) -> Repo {
     let repo = home.repo("repo");
     repo.write("WORKFLOW.md", "---\ntracker: {kind: file}\nprovost: {agent: true}\n---\nDo it.\n");
@@ -86,7 +86,7 @@ fn f2_13_no_command_waits_for_a_pipe() {
             _ => home.root().join(pipe),
         };
         make_pipe(&path);
-        // A command that waits is ended by the harness, which fails the test.
+        // The harness kills a command that blocks, which fails the test.
         let output = home.provost_in(repo.path(), args);
         if *succeeds {
             assert!(output.code() == Some(0), "{pipe}: {output:?}");

@@ -1,4 +1,4 @@
-//! A launch that forks to get around limits of one process, and readers that do not read.
+//! A launch that forks to get around per-process limits, and clients that never read.
 
 use std::{
     fs,
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::stalls::{ANSWER, answers, fill, home, post, spawn};
 
-/// Forks, opens connections in every child, sends a request on each, and reads nothing until it is told to stop.
+/// Forks, opens connections in every child, sends a request on each, and reads nothing until `stop` exists.
 const FORKING: &str = r#"
 use Socket;
 my ($path, $children, $each, $request) = @ARGV;
-# A shell's command substitution would take the last newline away.
+# A shell's command substitution would strip the last newline.
 $request =~ s/\\r\\n/\r\n/g;
 $SIG{PIPE} = 'IGNORE';
 for my $no (1..$children) {
@@ -35,7 +35,7 @@ for my $no (1..$children) {
 1 while wait != -1;
 "#;
 
-/// A launch that holds connections of many processes.
+/// A launch that keeps connections open from many processes.
 struct Flood<'a> {
     home: &'a Home,
     id: String,
@@ -106,7 +106,7 @@ fn f2_15_request_of_a_launch_beyond_its_share_is_told_the_limit() {
     );
     fs::write(home.root().join("flood.pl"), FORKING).unwrap();
     let id = spawn(&home, &script);
-    // One request that finds no turn waits 10 s for it.
+    // A request waits up to 10 s for a free slot.
     eventually_within(2 * ANSWER, "a request is refused", || {
         home.root().join("asked").exists().then_some(())
     });
@@ -132,7 +132,7 @@ fn get(home: &Home, path: &str) -> Value {
     serde_json::from_str(body).unwrap()
 }
 
-/// The numbers of the events that arrived whole.
+/// Returns the sequence numbers of the events that arrived complete.
 fn numbers(text: &str) -> Vec<u64> {
     let whole = &text[..text.rfind("\n\n").unwrap_or(0)];
     let ids = whole.lines().filter_map(|line| line.strip_prefix("id: "));
@@ -205,7 +205,7 @@ fn f2_15_answer_with_events_has_a_byte_limit() {
 fn f2_15_bytes_that_a_launch_posts_are_bounded() {
     let home = home();
     home.provost(&["ls"]).ok();
-    // What is posted says nothing; it is counted before it is read.
+    // The bodies are meaningless; bytes are counted before they are parsed.
     let post = r#"
 use Socket;
 my $body = ' ' x (8 << 20);
@@ -228,7 +228,7 @@ open(my $done, '>', 'posted'); close $done;
 "#;
     fs::write(home.root().join("post.pl"), post).unwrap();
     let id = spawn(&home, &format!("perl post.pl {}", home.path().join("daemon.sock").display()));
-    eventually_within(ANSWER, "all is posted", || {
+    eventually_within(ANSWER, "everything is posted", || {
         home.root().join("posted").exists().then_some(())
     });
     let said = fs::read_to_string(home.root().join("said")).unwrap();

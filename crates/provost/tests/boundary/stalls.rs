@@ -21,7 +21,7 @@ use rustix::{
 };
 use serde_json::Value;
 
-/// How long a command may take while an agent misbehaves.
+/// Timeout for a command while an agent misbehaves.
 pub(super) const ANSWER: Duration = Duration::from_secs(20);
 
 pub(super) fn home() -> Home {
@@ -37,9 +37,9 @@ pub(super) fn spawn(home: &Home, script: &str) -> String {
     spawned.ok().json()["id"].as_str().unwrap().to_owned()
 }
 
-/// Runs a command and fails the test unless it succeeds in time. A command that hangs is killed.
+/// Runs a command and fails the test unless it succeeds in time. Kills a command that hangs.
 #[track_caller]
-#[expect(clippy::disallowed_methods, reason = "a hang is only seen by the clock")]
+#[expect(clippy::disallowed_methods, reason = "only the clock reveals a hang")]
 pub(super) fn answers(home: &Home, args: &[&str]) -> String {
     let mut command = home.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -66,7 +66,7 @@ pub(super) fn answers(home: &Home, args: &[&str]) -> String {
     guard.thread().unpark();
     guard.join().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!late.load(Ordering::SeqCst), "{args:?} had no answer after {ANSWER:?}");
+    assert!(!late.load(Ordering::SeqCst), "{args:?} did not finish within {ANSWER:?}");
     assert!(output.status.success(), "{args:?}: {stderr}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -95,7 +95,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Exchanges a report and a FIFO under one name until it is told to stop.
+/// Swaps a report and a FIFO under one name until `stop` is set.
 fn exchange(drop_box: &Path, launch: &str, stop: &AtomicBool) {
     let name = drop_box.join(format!("{launch}~k.json"));
     let (file, fifo) = (drop_box.join(".file"), drop_box.join(".fifo"));
@@ -109,7 +109,7 @@ fn exchange(drop_box: &Path, launch: &str, stop: &AtomicBool) {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the race is run for a while")]
+#[expect(clippy::disallowed_methods, reason = "the race runs for a fixed time")]
 fn f2_13_fifo_under_a_reports_name_does_not_stall() {
     let home = home();
     let script = "while [ ! -e stop ]; do echo word; sleep 0.005; done";
@@ -117,7 +117,7 @@ fn f2_13_fifo_under_a_reports_name_does_not_stall() {
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
     let daemon = home.daemon().pid().unwrap();
     let _killed = KillOnDrop(daemon);
-    // As for an agent in a sandbox: the drop box is in its own temporary directory.
+    // As for a sandboxed agent, whose drop box is in its own temporary directory.
     let drop_box = home.path().join(format!("agents/{id}/tmp/drop"));
     fs::create_dir_all(&drop_box).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -137,7 +137,7 @@ fn f2_13_fifo_under_a_reports_name_does_not_stall() {
     if let Err(panic) = answered {
         std::panic::resume_unwind(panic);
     }
-    assert_eq!(home.daemon().pid(), Some(daemon), "it is the same daemon");
+    assert_eq!(home.daemon().pid(), Some(daemon), "the daemon was not replaced");
     home.wait_state(&id, |row| row["sealed"] == true);
 }
 
@@ -147,7 +147,7 @@ fn f2_13_daemon_stop_kills_a_daemon_that_hangs() {
     home.provost(&["ls"]).ok();
     let daemon = home.daemon().pid().unwrap();
     let _killed = KillOnDrop(daemon);
-    // A stopped process neither answers nor acts on TERM.
+    // A stopped process neither responds nor handles TERM.
     signal(daemon, Signal::STOP);
     let stopped = home.provost(&["daemon", "stop"]);
     stopped.ok();
@@ -172,7 +172,7 @@ fn f2_13_watchdog_aborts_a_stalled_daemon() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "no event marks that time passes without one")]
+#[expect(clippy::disallowed_methods, reason = "no event marks the passing of time")]
 fn f2_13_watchdog_ignores_a_pause_of_the_process() {
     let mut home = home();
     home.set_env("PROVOST_WATCHDOG_MS", "500");
@@ -184,10 +184,10 @@ fn f2_13_watchdog_ignores_a_pause_of_the_process() {
     answers(&home, &["ls"]);
     thread::sleep(Duration::from_secs(1));
     answers(&home, &["ls"]);
-    assert_eq!(home.daemon().pid(), Some(daemon), "a pause is no stall");
+    assert_eq!(home.daemon().pid(), Some(daemon), "a pause is not a stall");
 }
 
-/// Makes rows long: facts are shown in them.
+/// Makes session rows large: rows include facts.
 pub(super) fn fill(home: &Home, sessions: usize) {
     let ids: Vec<String> = (0..sessions).map(|_| spawn(home, "true")).collect();
     for id in &ids {
@@ -199,7 +199,7 @@ pub(super) fn fill(home: &Home, sessions: usize) {
     }
 }
 
-/// Posts as the operator.
+/// Sends a POST request as the operator.
 pub(super) fn post(home: &Home, path: &str, body: &str) {
     let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
     let length = body.len();
@@ -224,7 +224,7 @@ fn f2_15_unread_listings_do_not_block_changes() {
             stream
         })
         .collect();
-    // The daemon has taken them all when it answers a later connection.
+    // Once the daemon answers a later connection, it has accepted all of these.
     answers(&home, &["ls", "--json"]);
     let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         answers(&home, &["rename", &live, "renamed"]);
@@ -256,7 +256,7 @@ fn f2_15_reports_beyond_the_budget_are_refused() {
         .filter_map(|line| serde_json::from_str(line).ok())
         .filter(|reply: &Value| reply["ok"] == false)
         .collect();
-    assert!(!refused.is_empty(), "all 30 reports of 400 kB were taken");
+    assert!(!refused.is_empty(), "all 30 reports of 400 kB were accepted");
     let message = refused[0]["error"]["message"].as_str().unwrap();
     assert!(message.contains("MiB"), "the limit is named: {message}");
     let row = home.wait_state(&id, |row| {

@@ -1,4 +1,4 @@
-//! Repositories that nobody has trusted yet.
+//! Repositories that are not trusted yet.
 
 use std::{
     fs,
@@ -14,15 +14,15 @@ use provost_testkit::{
 use rustix::process::geteuid;
 use serde_json::Value;
 
-/// A user that owns nothing here.
+/// A user that owns none of these files.
 const NOBODY: u32 = 65_534;
 
-/// A file that a repository's program would leave.
+/// The file that a program of the repository would create.
 fn proof(home: &Home) -> PathBuf {
     home.root().join("OWNED")
 }
 
-/// A hook that leaves the proof.
+/// Configuration of a hook that creates that file.
 fn hook(home: &Home) -> String {
     format!("[hooks]\nsession.opened = \"touch {}\"\n", proof(home).display())
 }
@@ -38,7 +38,7 @@ fn spawn(home: &Home, dir: &Path) -> Output {
     home.provost_in(dir, &["spawn", "--json", "--wait", "--exit0-is-done", "--", "true"])
 }
 
-/// Expects a refusal that leads to `provost trust`.
+/// Expects a refusal that suggests `provost trust`.
 #[track_caller]
 fn assert_untrusted(output: &Output, file: &str) {
     output.exits(4);
@@ -94,13 +94,13 @@ fn f1_s5_a_change_asks_again_and_is_shown() {
     repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n[session]\nsettle = \"60ms\"\n");
     spawn(&home, repo.path());
     let unchanged = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
-    assert_eq!(unchanged["trusted"], true, "a harmless key asks nothing: {unchanged}");
+    assert_eq!(unchanged["trusted"], true, "a harmless key needs no trust: {unchanged}");
 
     repo.write("provost.toml", &format!("[verify]\nchecks = [\"true\"]\n{}", hook(&home)));
     assert_untrusted(&spawn(&home, repo.path()), "hooks.session.opened");
     let print = home.provost_in(repo.path(), &["trust", "--print"]).ok().stdout.clone();
     assert!(print.contains("+ hooks.session.opened"), "{print}");
-    assert!(!print.contains("+ verify.checks"), "what is trusted already is no change: {print}");
+    assert!(!print.contains("+ verify.checks"), "trusted keys are not shown as changes: {print}");
     assert!(!proof(&home).exists());
 }
 
@@ -152,7 +152,7 @@ fn trust_for_ci_takes_exactly_one_digest() {
     assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
     home.provost_in(repo.path(), &["trust", "--trust", &digest(&home)]).ok();
     spawn(&home, repo.path()).ok();
-    // Without a terminal and without --yes nothing is agreed to.
+    // Without a terminal and without --yes, nothing becomes trusted.
     repo.write("provost.toml", &format!("{}[worktree]\nsetup = \"false\"\n", hook(&home)));
     home.provost_in(repo.path(), &["trust"]).exits(4);
     assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
@@ -256,7 +256,7 @@ fn an_agent_in_a_terminal_is_not_asked() {
     assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
 }
 
-/// At a terminal a start asks in place; `script` gives it one.
+/// On a terminal, starting a session asks for trust right away; `script` provides the terminal.
 #[test]
 fn a_start_at_a_terminal_asks_in_place() {
     let home = Home::new();
@@ -289,7 +289,7 @@ fn a_start_at_a_terminal_asks_in_place() {
     spawn(&home, repo.path()).ok();
 }
 
-/// While the question is open, the file is exchanged for one that another user could have written.
+/// While the prompt is open, the file becomes one that another user could have written.
 #[test]
 fn what_the_operator_agreed_to_counts_though_it_changes_meanwhile() {
     let home = Home::new();
@@ -314,7 +314,7 @@ fn what_the_operator_agreed_to_counts_though_it_changes_meanwhile() {
     child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
-    // What was shown and agreed to had a hook.
+    // The content that was shown and trusted had a hook.
     eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
     spawn(&home, repo.path()).exits(4);
 }
@@ -386,7 +386,7 @@ fn f2_2_config_behind_a_link_never_counts() {
     assert!(!proof(&home).exists());
 }
 
-/// A repository whose configuration names a program of its own as Codex.
+/// A repository whose configuration names one of its own programs as Codex.
 fn with_program(home: &Home, name: &str) -> Repo {
     let repo = home.repo(name);
     repo.write("run.sh", &format!("#!/bin/sh\ntouch {}\n", proof(home).display()));
@@ -417,7 +417,7 @@ fn f2_3_looking_runs_no_program_of_the_repository() {
         }
     };
     look();
-    // Trust is for starting; looking runs nothing all the same.
+    // Trust applies to starting sessions; read-only commands still run nothing.
     home.trust(repo.path());
     look();
     let doctor = home.provost_in(repo.path(), &["doctor", "--json"]).json().to_string();
@@ -488,13 +488,13 @@ fn serve_follows_a_changed_workflow_only_after_trust() {
         |text: &str| serving.wait_line(text, |line| line.contains(text).then(|| line.to_owned()));
     until("serving");
     repo.write("WORKFLOW.md", &front(&format!("touch {}", proof(&home).display())));
-    let told = until("provost trust");
-    assert!(told.contains("WORKFLOW.md"), "{told}");
+    let event = until("provost trust");
+    assert!(event.contains("WORKFLOW.md"), "{event}");
     home.trust(repo.path());
     until("reloaded");
 }
 
-/// A repository with an MCP server for Codex, and the model that answers once.
+/// A repository with an MCP server for Codex, and a model that responds once.
 struct CodexScene {
     home: Home,
     model: ModelServer,
@@ -521,14 +521,14 @@ impl CodexScene {
         Some(scene)
     }
 
-    /// Writes the user's own configuration of Codex.
+    /// Writes the user's Codex configuration.
     fn configure(&self, more: &str) {
         let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
         let text = codex_config(MODEL, &self.model.url()) + sandbox + more;
         write(&self.home.root().join("user/.codex/config.toml"), &text);
     }
 
-    /// Lets Codex say what the repository is, in a worktree.
+    /// Has Codex describe the repository, in a worktree.
     #[track_caller]
     fn ask(&self, flags: &[&str]) -> Value {
         let words = ["spawn", "--json", "--agent", "codex", "--worktree", "Say what this is."];
@@ -561,7 +561,7 @@ fn f2_4_codex_starts_a_trusted_server_as_it_was_shown() {
 #[test]
 fn f2_4_codex_does_not_trust_other_content_than_was_shown() {
     let Some(scene) = CodexScene::new() else { return };
-    // What is committed, and so in the worktree, is not what the checkout shows.
+    // The committed content, which the worktree gets, differs from the checkout that was shown.
     scene.repo.write(".codex/config.toml", "model_reasoning_effort = \"low\"\n");
     scene.home.trust(scene.repo.path());
     scene.ask(&[]);

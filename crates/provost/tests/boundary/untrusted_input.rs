@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::approval_rules::CodexStage;
 
-/// An agent that works until it is ended.
+/// An agent that works until it is stopped.
 const WORKS: &str = "[[step]]\nhang = true\n";
 
 /// Starts a scenario as a plain command in a directory and returns the session's id.
@@ -33,7 +33,7 @@ fn write_program(path: &Path, script: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The agent writes the file that the operator's verifier is called.
+/// The agent writes a file with the name of the operator's verifier.
 #[test]
 fn f2_5_verifier_is_found_beside_its_configuration() {
     let home = Home::new();
@@ -89,7 +89,7 @@ fn f2_5_verifier_that_runs_the_agents_work_is_not_the_operator() {
     home.sealed(&other);
 }
 
-/// A shell line is resolved where the agent works, so its program cannot be the operator's.
+/// The shell resolves a relative program in the agent's directory, so it would not be the operator's program.
 #[test]
 fn f2_5_shell_line_with_a_relative_program_is_refused() {
     let home = Home::new();
@@ -102,10 +102,10 @@ fn f2_5_shell_line_with_a_relative_program_is_refused() {
     assert!(message.contains("write the command as a list"), "{message}");
 }
 
-/// A prompt that looks like Codex's composer. Bash draws it and runs each line that it is given.
+/// A prompt that looks like Codex's composer. Bash prints it and runs every line it receives.
 const PROMPT: &str = "\u{1b}[2J\u{1b}[H\u{1b}[?2004h\u{1b}[1m›\u{1b}[0m \u{1b}[2mAsk Codex to do anything\u{1b}[0m\r\n\r\n  ? for shortcuts\r\n";
 
-/// A tmux server of the user's, ended with the test.
+/// A tmux server of the user, killed on drop.
 struct Tmux<'a> {
     home: &'a Home,
 }
@@ -134,7 +134,7 @@ impl Tmux<'_> {
     }
 
     fn adopt(&self, pane: &str) -> Value {
-        eventually("the agent is there", || {
+        eventually("the agent can be adopted", || {
             let adopted = self.home.provost(&["adopt", "--tmux", pane, "--json"]);
             if adopted.code() == Some(0) { Ok(adopted.json()) } else { Err(adopted.stdout) }
         })
@@ -147,12 +147,12 @@ impl Drop for Tmux<'_> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the test run says what it does without")]
+#[expect(clippy::disallowed_methods, reason = "the test run names its missing tools")]
 fn tmux_is_missing() -> bool {
     std::env::var("PROVOST_TEST_MISSING").unwrap_or_default().split(',').any(|tool| tool == "tmux")
 }
 
-/// A shell that carries `AI_AGENT=codex`, as every shell does that story-automator starts.
+/// A shell with `AI_AGENT=codex` in its environment, as story-automator starts them.
 #[test]
 fn f6_w5_nothing_is_typed_into_a_shell_that_carries_ai_agent() {
     if tmux_is_missing() {
@@ -174,7 +174,7 @@ fn f6_w5_nothing_is_typed_into_a_shell_that_carries_ai_agent() {
     sent.exits(4);
 }
 
-/// The adopted process becomes a shell by `exec`: same pid, same start time, another program.
+/// The adopted process becomes a shell by `exec`: same pid and start time, different program.
 #[test]
 fn f6_w5_nothing_is_typed_into_an_agent_that_became_a_shell() {
     if tmux_is_missing() {
@@ -199,7 +199,7 @@ fn f6_w5_nothing_is_typed_into_an_agent_that_became_a_shell() {
     let id = tmux.adopt(&pane)["id"].as_str().unwrap().to_owned();
     let pid = home.status(&id)["launches"][0]["pid"].as_u64().unwrap();
     tmux.run(&["send-keys", "Enter"]);
-    eventually("it is a shell", || {
+    eventually("the agent became a shell", || {
         let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
         if program.ends_with("bash") { Ok(()) } else { Err(program) }
     });
@@ -214,7 +214,7 @@ fn f6_w5_nothing_is_typed_into_an_agent_that_became_a_shell() {
     assert!(reason(&row).contains("another program"), "{row:#}");
 }
 
-/// The record of a session from another home names the program that `resume` starts.
+/// The record of a session from another home names the program that `resume` would start.
 #[test]
 fn f2_19_imported_session_runs_nothing_until_it_is_taken_over() {
     let (here, there) = (Home::new(), Home::new());
@@ -256,7 +256,7 @@ fn f2_19_imported_session_runs_nothing_until_it_is_taken_over() {
     there.provost(&["ledger", "verify"]).ok();
 }
 
-/// Answers as `gh` does, from files beside it.
+/// A fake `gh` that answers from files next to it.
 const GH: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 case "$1 $2" in
@@ -299,7 +299,7 @@ impl Forge {
         fs::write(self.dir.join(name), value.to_string()).unwrap();
     }
 
-    /// Starts a run that ends in a pull request, worked on by an agent that writes a file.
+    /// Starts a run that ends in a pull request; its agent writes a file.
     fn run(&self, arguments: &[&str]) -> String {
         let scenario = "[[step]]\nemit = { type = \"ready\", thread = \"t\" }\n[[step]]\nrun = [\"sh\", \"-ec\", \"echo work >> work.txt\"]\n[[step]]\nreport = \"completed\"\n";
         let (agent, path) = (scripted_agent_bin(), self.home.scenario("talker", scenario));
@@ -355,19 +355,19 @@ fn f2_18_comment_of_a_stranger_does_not_reach_the_agent() {
     assert!(!steps.contains("deploy key") && !steps.contains("my script"), "{steps}");
     assert_eq!(row["landing"]["pull_request"]["left_out"], 2, "{row:#}");
     let session = row["sessions"][0]["id"].as_str().unwrap();
-    let attempts = eventually("the comments go back to the work", || {
+    let attempts = eventually("the comments reach the session", || {
         let opened = forge.home.events_of(session, "attempt.opened");
         opened.iter().any(|event| event["data"]["no"] == 2).then_some(opened)
     });
-    let told = attempts[attempts.len() - 1]["data"]["instruction"].as_str().unwrap();
-    assert!(told.contains("> Say more.\\u{202e}\n> \\u{200b}Please."), "{told}");
+    let instruction = attempts[attempts.len() - 1]["data"]["instruction"].as_str().unwrap();
+    assert!(instruction.contains("> Say more.\\u{202e}\n> \\u{200b}Please."), "{instruction}");
     let shown = forge.home.provost(&["status", &id]).ok().stdout.clone();
     assert!(shown.contains("2 comments of people without write access"), "{shown}");
     forge.home.provost(&["cancel", &id]).ok();
     forge.home.wait_state(&id, |row| row["sealed"] == true);
 }
 
-/// What agents and specifications say must not notify people, nor show what is private.
+/// Text from agents and specs must not notify users or reveal private content.
 #[test]
 fn f2_20_pull_request_text_is_inert_and_says_nothing_private() {
     let forge = Forge::new();
@@ -386,14 +386,14 @@ fn f2_20_pull_request_text_is_inert_and_says_nothing_private() {
     assert!(!body.contains(forge.home.root().to_str().unwrap()), "{body}");
 }
 
-/// An agent's claim with a C1 control and a mark that turns the direction of writing.
+/// A claim with a C1 control character and a bidirectional override.
 #[test]
 fn f2_20_json_on_a_terminal_drives_nothing() {
     let home = Home::new();
     let scenario = "[[step]]\nreport = \"completed\"\nmessage = \"a\\u009b31mb\\u202ec\"\n";
     let id = play(&home, home.root(), "claims", scenario, &[]);
     let claimed = home.sealed(&id)["claim_text"].as_str().unwrap().to_owned();
-    assert_eq!(claimed, "a\u{9b}31mb\u{202e}c", "a pipe gets it as it is");
+    assert_eq!(claimed, "a\u{9b}31mb\u{202e}c", "a pipe gets it unchanged");
     let like = home.command(&["status", &id, "--json"]);
     let line = format!("{} status {id} --json", like.get_program().to_str().unwrap());
     let mut script = Command::new("script");
@@ -419,5 +419,5 @@ fn f2_20_instruction_of_once_is_not_an_argument() {
     let held: Value = serde_json::from_str(&fs::read_to_string(held).unwrap()).unwrap();
     assert!(!held.to_string().contains(secret), "{held:#}");
     let asked = stage.model.requests();
-    assert!(asked.iter().any(|made| made.request.prompt().contains(secret)), "Codex was told");
+    assert!(asked.iter().any(|made| made.request.prompt().contains(secret)), "Codex received it");
 }

@@ -1,4 +1,4 @@
-//! People at Codex's own screen, on a conversation that Provost goes on supervising.
+//! A user at Codex's own screen, while Provost keeps supervising the conversation.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use crate::{
     screen::Screen,
 };
 
-/// Asks twice, behind a gate the second time, then waits behind a door, then is done.
+/// Asks for two approvals, the second after hold `gate`, then blocks on hold `door`, then claims completion.
 const ASKS_TWICE: &str = r#"
 [[thread]]
 turn = [
@@ -58,7 +58,7 @@ fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
         (&"completed".into(), &"completed".into()),
         "{row:#}"
     );
-    assert_eq!(row["launches"].as_array().unwrap().len(), 1, "nothing was started again");
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1, "nothing was restarted");
     assert_eq!(stage.repo.read("second.txt"), "second\n");
     stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
     let ended = stage.home.provost(&["attach", &id]);
@@ -67,7 +67,7 @@ fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
     stage.model.assert_all_as_scripted();
 }
 
-/// Waits behind a door, goes on when it is told to, and is done.
+/// Blocks on hold `door`, continues after the next prompt, and claims completion.
 const INTERRUPTED: &str = r#"
 [[thread]]
 turn = [
@@ -77,8 +77,8 @@ turn = [
 ]
 "#;
 
-/// A turn that is interrupted on the screen is not finished: nothing is asked of the agent and nothing is sealed, while
-/// the person is there and after, until the user says what comes next.
+/// A turn interrupted on the screen is not finished. Nothing is asked of the agent and nothing is sealed, neither while
+/// the user is attached nor later, until the user says how to continue.
 #[test]
 fn f1_s1_turn_interrupted_at_the_screen_waits_for_the_user() {
     let Some(stage) = Stage::new(INTERRUPTED) else { return };
@@ -96,11 +96,11 @@ fn f1_s1_turn_interrupted_at_the_screen_waits_for_the_user() {
     screen.tmux(&["send-keys", "C-\\"]);
     screen.shows("detached; its turn was interrupted, and it waits for you");
     stage.home.wait_state(&id, |row| row["flags"].to_string().contains("interrupted"));
-    eventually("nobody is at the screen any more", || {
+    eventually("no viewer is left", || {
         let left = stage.home.events_of(&id, "people.attached");
         left.iter().any(|event| event["data"]["people"] == 0).then_some(())
     });
-    // Another daemon has the same rule.
+    // Another daemon applies the same rule.
     stage.home.daemon().kill();
     let row = stage.home.status(&id);
     assert_eq!((&row["state"], &row["sealed"]), (&json!("idle"), &json!(false)), "{row:#}");
@@ -149,7 +149,7 @@ fn a_screen_is_left_with_the_reason_when_the_agent_ends_under_it() {
     stage.sealed(&id);
 }
 
-/// Codex offers a newer model first thing, and a mere Enter would take it, for good and unrecorded.
+/// Codex offers a newer model at startup. Pressing Enter would switch to it, permanently and unrecorded.
 #[test]
 fn e22_no_other_model_is_offered_to_who_attaches() {
     let Some(stage) = Stage::new(ASKS_TWICE) else { return };
@@ -168,7 +168,7 @@ fn e22_no_other_model_is_offered_to_who_attaches() {
     stage.sealed(&id);
 }
 
-/// Whoever is at the screen may change the model. To come there changes nothing, and a change is recorded.
+/// A user at the screen may change the model. Attaching changes nothing, and a change is recorded.
 #[test]
 fn a_model_that_is_changed_on_the_screen_is_recorded_and_attaching_changes_none() {
     let Some(stage) = Stage::new(WAITS) else { return };
@@ -189,10 +189,10 @@ fn a_model_that_is_changed_on_the_screen_is_recorded_and_attaching_changes_none(
         Err(shown)
     });
     let row = stage.home.wait_state(&id, |row| row["warnings"] != json!([]));
-    let told = row["warnings"][0].as_str().unwrap();
+    let warning = row["warnings"][0].as_str().unwrap();
     assert!(
-        told.contains("its settings were changed") && told.contains("instead of gpt-5.4"),
-        "{told}"
+        warning.contains("its settings changed") && warning.contains("instead of gpt-5.4"),
+        "{warning}"
     );
     drop(screen);
     stage.model.release("door");
@@ -210,7 +210,7 @@ fn r13_an_agent_cannot_attach() {
     assert!(elsewhere.exits(2).stderr.contains("--print"), "not a terminal: {elsewhere:#?}");
 
     let tries = format!(
-        "$PROVOST_BIN attach {id} --print > told 2>&1; echo $? > code;
+        "$PROVOST_BIN attach {id} --print > printed 2>&1; echo $? > code;
          env -i PROVOST_HOME=$PROVOST_HOME setsid $PROVOST_BIN attach {id} --json; echo $? >> code;
          unshare --user --map-root-user --pid --fork --mount-proc $PROVOST_BIN attach {id} --print > hidden 2>&1;
          echo $? >> code"
@@ -219,17 +219,21 @@ fn r13_an_agent_cannot_attach() {
     let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
     stage.sealed(agent["id"].as_str().unwrap());
     let found = |name: &str| fs::read_to_string(stage.home.root().join(name)).unwrap();
-    assert_eq!(found("code"), "4\n4\n4\n", "{}{}", found("told"), found("hidden"));
-    assert!(found("told").contains("an agent may only report about itself"), "{}", found("told"));
-    assert!(!found("told").contains("--remote"), "{}", found("told"));
+    assert_eq!(found("code"), "4\n4\n4\n", "{}{}", found("printed"), found("hidden"));
+    assert!(
+        found("printed").contains("an agent may only report about itself"),
+        "{}",
+        found("printed")
+    );
+    assert!(!found("printed").contains("--remote"), "{}", found("printed"));
     assert!(found("hidden").contains("an agent may only report"), "{}", found("hidden"));
 
     stage.model.release("door");
     assert_eq!(stage.sealed(&id)["state"], "completed");
 }
 
-/// Codex hears everyone whom it is connected with, so nobody may come to it but through its holder, who lets no
-/// agent pass: not by the path that Codex chose, not by the holder's own.
+/// Codex obeys every peer that connects to it, so all connections must go through its holder. The holder rejects
+/// agents, both on the path that Codex chose and on its own.
 #[test]
 fn r13_an_agent_reaches_no_app_server_and_approves_nothing() {
     let Some(stage) = Stage::new(ASKS_TWICE) else { return };
@@ -238,7 +242,7 @@ fn r13_an_agent_reaches_no_app_server_and_approves_nothing() {
     let row = stage.home.wait_state(&id, |row| row["turns"] == 1);
     let thread = row["thread"].as_str().unwrap();
 
-    // It does what the operator does: opens Codex's own screen on each socket and says yes.
+    // The agent does the same as the operator: it opens Codex's screen on each socket and presses `y`.
     let store = stage.path().join("agents").join(&id);
     let tries = format!(
         r#"cd {root}; n=0
@@ -263,7 +267,7 @@ fn r13_an_agent_reaches_no_app_server_and_approves_nothing() {
     let row = stage.home.status(&id);
     assert_eq!(row["requests"][0]["id"], request.as_str(), "{tried}\n{row:#}");
     assert!(!stage.repo.path().join("first.txt").exists(), "{tried}");
-    assert!(tried.contains("over") && tried.contains("unix://"), "it did not get in: {tried}");
+    assert!(tried.contains("over") && tried.contains("unix://"), "it could not connect: {tried}");
 
     stage.home.provost(&["deny", &request]).ok();
     stage.model.wait_for_hold("gate");
@@ -301,7 +305,7 @@ fn logs_say_what_codex_said_and_raw_ones_give_its_messages() {
     assert!(json.iter().any(is_message), "{json:#?}");
 }
 
-/// Waits for a request and gives its id.
+/// Waits for an open request and returns its id.
 #[track_caller]
 fn asked(stage: &Stage, id: &str, no: &str) -> String {
     let request = format!("{id}.{no}");
@@ -309,8 +313,8 @@ fn asked(stage: &Stage, id: &str, no: &str) -> String {
     request
 }
 
-/// Approves what is asked for this reason. Codex may lose a key that comes as soon as it has painted the
-/// prompt, so the key is pressed again, as a person would.
+/// Approves the request with this reason. Codex may lose a key that arrives right after it painted the prompt, so the
+/// key is pressed again, as a user would.
 #[track_caller]
 fn approves(screen: &Screen<'_>, reason: &str) {
     screen.shows(reason);

@@ -1,4 +1,4 @@
-//! What Codex can do to Provost from inside its sandbox.
+//! Attacks on Provost from inside Codex's sandbox.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{kit::Stage, requests::turn_of};
 
-/// Exchanges a report and a FIFO under one name until it is told to stop, and says something in between.
+/// Swaps a report and a FIFO under one name until `stop` exists, and prints output in between.
 const EXCHANGES: &str = r#"use POSIX;
 my ($name, $rounds) = ("$ENV{PROVOST_DROP}/$ENV{PROVOST_LAUNCH}~k.json", 0);
 my ($file, $pipe) = ("$ENV{PROVOST_DROP}/.file", "$ENV{PROVOST_DROP}/.pipe");
@@ -21,17 +21,17 @@ until (-e 'stop') {
         $rounds++;
     }
     print "word\n";
-    open(my $told, '>', 'rounds'); print $told $rounds; close $told;
+    open(my $log, '>', 'rounds'); print $log $rounds; close $log;
 }
 unlink $name;
 open(my $out, '>', '../outside') and print $out 'written';
 "#;
 
-/// How long the race is run.
+/// Duration of the race.
 const RACE: Duration = Duration::from_secs(6);
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the race is run for a while")]
+#[expect(clippy::disallowed_methods, reason = "the race runs for a fixed time")]
 fn f2_13_codex_in_its_sandbox_does_not_stall() {
     let exchanges = r#"
     { items = [{ shell = "perl exchanges.pl", yield_time_ms = 30000 }] },
@@ -45,7 +45,7 @@ fn f2_13_codex_in_its_sandbox_does_not_stall() {
     let until = Instant::now() + RACE;
     let mut answers = 0;
     while Instant::now() < until {
-        // A command that hangs is ended by the harness, which fails the test.
+        // The harness kills a command that hangs, which fails the test.
         stage.home.provost(&["ls", "--json"]).ok();
         stage.home.provost(&["daemon", "status", "--json"]).ok();
         answers += 1;
@@ -53,9 +53,9 @@ fn f2_13_codex_in_its_sandbox_does_not_stall() {
     fs::write(stage.repo.path().join("stop"), "").unwrap();
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
-    assert_eq!(stage.home.daemon().pid(), Some(daemon), "it is the same daemon");
+    assert_eq!(stage.home.daemon().pid(), Some(daemon), "the daemon was not replaced");
     assert!(answers > 0);
-    assert!(!stage.repo.path().join("../outside").exists(), "it was in its sandbox");
+    assert!(!stage.repo.path().join("../outside").exists(), "it left its sandbox");
     let rounds: u64 = fs::read_to_string(rounds).unwrap().parse().unwrap();
     assert!(rounds > 100, "{rounds} rounds");
 }

@@ -1,4 +1,4 @@
-//! One-shot work reports by the MCP server that Codex itself starts, beside its real sandbox.
+//! One-shot work reports through the MCP server that Codex starts, outside its sandbox.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::kit::{Stage, Which};
 
-/// How a version calls a tool of the server: newer ones have a namespace for each.
+/// Returns a call of one of the server's tools. Newer versions use a namespace per server.
 fn tool(which: Which, name: &str, args: &str) -> String {
     match which {
         Which::Pinned => {
@@ -17,7 +17,7 @@ fn tool(which: Which, name: &str, args: &str) -> String {
     }
 }
 
-/// A thread with one turn, in which the model answers these one after the other.
+/// A thread with one turn, in which the model returns these items one response at a time.
 fn turn(items: &[String]) -> String {
     let responses: Vec<String> =
         items.iter().map(|item| format!("{{ items = [{item}] }}")).collect();
@@ -59,8 +59,8 @@ fn once_claims_done_and_tells_progress_and_facts_through_mcp() {
         let by_agent = made.iter().filter(|event| event.to_string().contains("written")).count();
         assert_eq!(by_agent, 1, "{which:?}: {made:#?}");
         let requests = stage.model.requests();
-        let told = requests[0].request.body.to_string();
-        assert!(told.contains("call provost_report"), "{which:?}: {told}");
+        let body = requests[0].request.body.to_string();
+        assert!(body.contains("call provost_report"), "{which:?}: {body}");
         let answers = requests.last().unwrap().request.outputs();
         let noted = answers.iter().filter(|(_, text)| text.contains("Noted.")).count();
         assert_eq!(noted, 3, "{which:?}: {answers:?}");
@@ -70,7 +70,7 @@ fn once_claims_done_and_tells_progress_and_facts_through_mcp() {
     }
 }
 
-/// Codex passes the token on from its own environment.
+/// Codex passes the token on from its environment, so no file contains it.
 fn assert_no_token_in_files(stage: &Stage, id: &str) {
     let config = stage.home.path().join("agents").join(id).join("codex/config.toml");
     let text = fs::read_to_string(config).unwrap();
@@ -79,7 +79,7 @@ fn assert_no_token_in_files(stage: &Stage, id: &str) {
     assert!(!text.split(|c: char| !c.is_alphanumeric()).any(is_token), "{text}");
 }
 
-/// The server reached the daemon: the drop box is as it was before Codex had its configuration.
+/// The server reached the daemon: the drop box is unchanged since Codex's configuration was written.
 fn assert_nothing_was_dropped(stage: &Stage, id: &str) {
     let place = stage.home.path().join("agents").join(id);
     let changed = |path: &str| fs::metadata(place.join(path)).unwrap().modified().unwrap();
@@ -109,8 +109,8 @@ fn a_malformed_call_through_mcp_is_told_what_was_expected_and_claims_nothing() {
         let Some(stage) = Stage::with(which, &scenario) else { return };
         let id = stage.spawn(&["--once", "Claim."]);
         stage.sealed(&id);
-        let told = stage.model.requests()[1].request.last_output();
-        assert!(told.contains("provost_report expects"), "{which:?}: {told}");
+        let output = stage.model.requests()[1].request.last_output();
+        assert!(output.contains("provost_report expects"), "{which:?}: {output}");
         let claims = json!(stage.events_of(&id, "claim.made")).to_string();
         assert!(!claims.contains("never claimed"), "{which:?}: {claims}");
     }
@@ -138,8 +138,8 @@ fn a_call_while_the_daemon_is_dead_counts_once_when_it_is_back() {
             "{which:?}: {row:#}"
         );
         assert_eq!(stage.events_of(&id, "fact.told").len(), 1, "{which:?}");
-        let told = stage.model.requests()[2].request.last_output();
-        assert!(told.contains("Noted."), "{which:?}: {told}");
+        let output = stage.model.requests()[2].request.last_output();
+        assert!(output.contains("Noted."), "{which:?}: {output}");
     }
 }
 
@@ -179,8 +179,11 @@ fn a_resumed_thread_reports_through_mcp_and_its_sub_agent_does_not() {
     );
     let requests = stage.model.requests();
     let children = requests.iter().filter(|made| made.request.is_subagent());
-    let told: Vec<String> = children.map(|made| made.request.last_output()).collect();
-    assert!(told.iter().any(|told| told.contains("only the main agent reports")), "{told:?}");
+    let outputs: Vec<String> = children.map(|made| made.request.last_output()).collect();
+    assert!(
+        outputs.iter().any(|output| output.contains("only the main agent reports")),
+        "{outputs:?}"
+    );
     let claims = json!(stage.events_of(&id, "claim.made")).to_string();
     assert!(!claims.contains("of a child"), "{claims}");
 }

@@ -1,4 +1,4 @@
-//! What of the user's own reaches Codex, and that none of it is changed.
+//! The user's files and settings reach Codex, and none of them is changed.
 
 use std::{fs, path::Path, time::SystemTime};
 
@@ -102,7 +102,7 @@ fn skill(dir: &Path, name: &str) {
     fs::write(dir.join("SKILL.md"), text).unwrap();
 }
 
-/// Every file below with its content and the time of its last change, directories too.
+/// Returns every file and directory below `dir`, with its modification time and content.
 fn contents(dir: &Path) -> Vec<(String, SystemTime, Vec<u8>)> {
     let mut all = Vec::new();
     let mut open = vec![dir.to_owned()];

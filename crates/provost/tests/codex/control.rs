@@ -1,11 +1,11 @@
-//! Codex leaves its turn, makes its conversation shorter, and is reacted to.
+//! Codex is interrupted, compacts its context, and triggers reactions.
 
 use provost_testkit::model::{Kind, Served, codex_config};
 use serde_json::{Value, json};
 
 use crate::kit::{Stage, Which};
 
-/// Waits behind a door in its first turn, and reports in its next.
+/// Blocks on hold `door` in its first turn, and reports in its second.
 const WAITS: &str = r#"
 [[thread]]
 turn = [
@@ -17,7 +17,7 @@ turn = [
 ]
 "#;
 
-/// Answers once, then waits behind a door in its second turn.
+/// Responds once, then blocks on hold `door` in its second turn.
 const TALKS: &str = r#"
 [[thread]]
 turn = [
@@ -26,7 +26,7 @@ turn = [
 ]
 "#;
 
-/// A session on Codex's own screen, after its first turn.
+/// Starts a session on Codex's own screen and waits for its first turn to end.
 fn hosted() -> Option<(Stage, String)> {
     let stage = Stage::new(TALKS)?;
     let path = stage.repo.path().display().to_string();
@@ -100,7 +100,7 @@ fn d09_a_terminal_compacts_at_its_prompt_and_its_own_record_shows_it() {
         messages.iter().any(|one| one["kind"] == "compact" && one["fate"] == "delivered")
     };
     stage.home.wait_state(&id, |row| compacted(row) && row["state"] == "idle");
-    provost_testkit::harness::eventually("the record shows it", || {
+    provost_testkit::harness::eventually("the compaction is recorded", || {
         (stage.events_of(&id, "context.compacted").len() == 1).then_some(())
     });
     assert_eq!((compactions(&stage), &stage.status(&id)["turns"]), (1, &json!(1)));

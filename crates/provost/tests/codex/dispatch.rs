@@ -1,4 +1,4 @@
-//! Real Codex as a manager and as a worker of one task: the tools, the wake-ups, the finish.
+//! Real Codex as manager and worker of one team: the tools, the wake-ups, the finish.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn a_manager_and_a_worker_finish_a_task_by_their_tools_and_nobody_else_does_anyt
         let task = pair(&stage, &["--check", "test -s limits.txt"]);
         let (boss, hand) = (session(&task, "boss"), session(&task, "hand"));
         let id = task["id"].as_str().unwrap().to_owned();
-        eventually("the task is done", || {
+        eventually("the team is done", || {
             let shown = stage.provost(&["task", "show", &id, "--json"]).ok().json();
             (shown["task"]["state"] == "done").then_some(())
         });
@@ -93,7 +93,7 @@ fn a_manager_and_a_worker_finish_a_task_by_their_tools_and_nobody_else_does_anyt
             let text = one["text"].as_str().unwrap();
             one["to"] == "boss" && text.contains("says:\n> Ready.")
         });
-        assert!(said, "{which:?}: what the worker answers reaches its manager: {listed:#}");
+        assert!(said, "{which:?}: the worker's answer did not reach its manager: {listed:#}");
     }
 }
 
@@ -121,7 +121,7 @@ fn a_call_of_a_manager_whose_daemon_is_killed_is_carried_out_and_answered_once()
     let messages = listed["messages"].as_array().unwrap();
     let asked = messages.iter().filter(|one| one["to"] == "operator").count();
     assert_eq!(asked, 1, "{listed:#}");
-    // What it is told of its worker may begin another turn, whose request has the whole conversation in it.
+    // News about its worker may start another turn, whose request contains the whole conversation.
     let requests = stage.model.requests();
     let answered = requests.iter().map(|made| {
         let outputs = made.request.outputs();
@@ -135,7 +135,7 @@ fn a_call_of_a_manager_whose_daemon_is_killed_is_carried_out_and_answered_once()
     }
 }
 
-/// Does something of its own, and then what it is told.
+/// Works on an instruction of its own, then on its part in a team.
 const ALONE: &str = r#"
 [[thread]]
 turn = [
@@ -163,10 +163,10 @@ fn codex_that_is_bound_later_has_no_tools_of_a_member_and_is_told_its_part_with_
     let how = &bound["communication"];
     assert_eq!((&how["kind"], &how["receive"]), (&json!("app_server"), &json!("turns")), "{how}");
     assert_eq!((&how["can_push"], &how["acts"]), (&json!(true), &json!("commands")), "{how}");
-    assert!(how["note"].as_str().unwrap().contains("no tools of a member"), "{how}");
+    assert!(how["note"].as_str().unwrap().contains("no member tools"), "{how}");
     stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!(stage.turns_asked("You are hand, a worker of the task"), 1);
-    assert_eq!(stage.turns_asked("act by the commands below"), 1);
+    assert_eq!(stage.turns_asked("use the commands below"), 1);
     let shown = stage.provost(&["task", "show", "limits"]).ok().stdout.clone();
     assert!(shown.contains("acts by commands"), "{shown}");
     stage.model.assert_all_as_scripted();

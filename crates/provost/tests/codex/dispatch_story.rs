@@ -1,5 +1,5 @@
-//! A whole task: a manager and two workers, all of them real Codex, from the first instruction to a finish that is
-//! audited, with a worker and the daemon killed on the way, and the same told of it in another home.
+//! A whole team of real Codex sessions: a manager and two workers, from the first instruction to an audited finish. A
+//! worker and the daemon are killed on the way, and another home shows the same history after an import.
 
 use std::{fs, path::Path};
 
@@ -23,21 +23,21 @@ fn a_manager_and_two_workers_prove_a_task_over_a_killed_worker_and_a_killed_daem
     let id = opened["id"].as_str().unwrap();
     let [boss, hand, mate] = [BOSS, HAND, MATE].map(|name| session(&opened, name));
 
-    // Each step has a wait of its own, so that a slow machine is not taken for one that stands still.
+    // Each step waits on its own, so that a slow machine is not taken for one that is stuck.
     stage.model.wait_for_request("the manager has begun", |made| {
         made.request.prompt().contains("You are boss")
     });
-    // What the one worker proposed is accepted, and a word does not satisfy it.
+    // One worker's proposed criterion is accepted, and a mere statement does not satisfy it.
     let task = wait_task(&stage, |task| task["criteria"][0]["state"] == "accepted");
     assert_eq!(task["criteria"][0]["source"], "worker", "{task:#}");
     assert_eq!(task["awaits_consent"], serde_json::json!([dispatch::PROOF]), "{task:#}");
     stage.provost(&["approve", id]).ok();
-    eventually("a word is refused", || {
+    eventually("a mere statement is refused", || {
         let refused = stage.events_of(id, "task.action_refused");
         refused.iter().any(|event| event["data"]["code"] == "insufficient").then_some(())
     });
 
-    // The other one dies in the middle of the second iteration, and the daemon with it.
+    // The other worker dies in the middle of the second iteration, together with the daemon.
     stage.model.wait_for_hold(dispatch::HALF_WAY);
     wait_task(&stage, |task| task["loop"]["iteration"] == 2);
     stage.kill_codex(&hand, 1);
@@ -45,7 +45,8 @@ fn a_manager_and_two_workers_prove_a_task_over_a_killed_worker_and_a_killed_daem
     let row = stage.wait_state(&hand, |row| row["launches"].as_array().unwrap().len() == 2);
     assert_eq!(row["sealed"], false, "{row:#}");
 
-    // The third is refused without proof. The daemon is killed once more before the manager asks for that.
+    // The third iteration is refused without evidence. The daemon is killed again before the manager requests the
+    // evidence.
     stage.model.wait_for_hold(dispatch::AT_THE_GATE);
     let task = wait_task(&stage, |task| task["loop"]["refusals"] == 1);
     assert_eq!(
@@ -55,7 +56,7 @@ fn a_manager_and_two_workers_prove_a_task_over_a_killed_worker_and_a_killed_daem
     stage.daemon().kill();
     stage.model.release(dispatch::AT_THE_GATE);
 
-    // Proved, it begins; the finish waits for the criterion, and then for the audit.
+    // With the evidence it starts. The finish waits for the criterion, and then for the audit.
     wait_task(&stage, |task| task["loop"]["iteration"] == 3);
     wait_task(&stage, |task| task["loop"]["missing"] == json!([]));
     wait_task(&stage, |task| task["criteria"][0]["state"] == "satisfied");
@@ -84,14 +85,14 @@ fn session(task: &Value, name: &str) -> String {
 }
 
 fn wait_task(stage: &Stage, holds: impl Fn(&Value) -> bool) -> Value {
-    eventually("the task is as wanted", || {
+    eventually("the team has the expected state", || {
         let show = ["task", "show", dispatch::NAME, "--json"];
         let task = stage.provost(&show).ok().json()["task"].clone();
         if holds(&task) { Ok(task) } else { Err(format!("{task:#}")) }
     })
 }
 
-/// Each iteration began once, one was refused, and so was the first finish; the death of the worker is told once.
+/// Each iteration started once, one was refused, and so was the first finish. The worker's death is reported once.
 #[track_caller]
 fn looped_and_finished_as_told(stage: &Stage, id: &str) {
     let of = |kind: &str| -> Vec<Value> {
@@ -106,19 +107,19 @@ fn looped_and_finished_as_told(stage: &Stage, id: &str) {
     let unfinished = of("task.finish_refused");
     assert_eq!(unfinished.len(), 1, "{unfinished:#?}");
     assert_eq!(unfinished[0]["blockers"][0]["blocker"], "open_criterion", "{unfinished:#?}");
-    let told = [of("task.message_stored"), of("task.news_added")].concat();
+    let messages = [of("task.message_stored"), of("task.news_added")].concat();
     let lost = |data: &&Value| {
         let text = data["text"].as_str().unwrap();
         text.lines().next_back().unwrap().starts_with("its process was lost")
     };
-    assert_eq!(told.iter().filter(lost).count(), 1, "{told:#?}");
+    assert_eq!(messages.iter().filter(lost).count(), 1, "{messages:#?}");
 }
 
-/// A bundle of the task that is taken into an empty home tells the same there, and is exported the same.
+/// Imports a bundle of the team into an empty home. Queries and a second export return the same there.
 #[track_caller]
 fn told_alike_elsewhere(here: &Stage, session: &str) {
     let (first, second) = (here.root().join("first"), here.root().join("second"));
-    eventually("the task can be exported", || {
+    eventually("the team can be exported", || {
         let exported = here.provost(&["export", dispatch::NAME, "--to", first.to_str().unwrap()]);
         if exported.code() == Some(0) { Ok(()) } else { Err(exported) }
     });
@@ -132,9 +133,9 @@ fn told_alike_elsewhere(here: &Stage, session: &str) {
     ] {
         let words = [look, &["--json"]].concat();
         let [mine, theirs] = [&here.home, &there].map(|home| {
-            let mut told = home.provost(&words).ok().json();
-            strip(&mut told);
-            told
+            let mut output = home.provost(&words).ok().json();
+            strip(&mut output);
+            output
         });
         assert_eq!(mine, theirs, "{look:?}");
     }
@@ -143,7 +144,7 @@ fn told_alike_elsewhere(here: &Stage, session: &str) {
     assert_eq!(files(&first), files(&second));
 }
 
-/// Commands name the home and the program that they are for.
+/// Removes commands, which name their own home and program.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Which Codex is found, with the real one among others that are none.
+//! Locating Codex, with the real one among impostors.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -14,14 +14,14 @@ turn = [{ response = [
 ] }]
 "#;
 
-/// A program that says this when it is asked for its version.
+/// Writes a program that runs this shell line, whatever its arguments.
 fn pretend(path: &Path, says: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("#!/bin/sh\n{says}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Puts an older Codex, a broken one and something else before the real one on the `PATH`.
+/// Puts an older Codex, a broken one and another program before the real one on the `PATH`.
 fn crowd(stage: &mut Stage) -> String {
     let real = provost_testkit::model::codex().unwrap();
     let root = stage.home.root().to_owned();
@@ -51,9 +51,10 @@ fn r05_the_newest_usable_codex_is_taken_wherever_it_stands_on_the_path() {
         .filter(|finding| finding["what"] == "codex")
         .map(|finding| finding["found"].as_str().unwrap().to_owned())
         .collect();
-    let about = |part: &str| found.iter().any(|told| told.contains(part));
-    let told = ["older/codex", "not the newest", "broken/codex", "other/codex", &real, "used by"];
-    for part in told {
+    let about = |part: &str| found.iter().any(|text| text.contains(part));
+    let expected =
+        ["older/codex", "not the newest", "broken/codex", "other/codex", &real, "used by"];
+    for part in expected {
         assert!(about(part), "{part}: {found:#?}");
     }
 }

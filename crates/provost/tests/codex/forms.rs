@@ -1,4 +1,4 @@
-//! What an MCP server asks by way of Codex: forms, filled in or declined, and approvals with fixed answers.
+//! Requests of an MCP server through Codex: forms, filled in or declined, and approvals with fixed answers.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -9,7 +9,7 @@ use crate::{
     requests::{open, told, turn_of},
 };
 
-/// An MCP server with one tool, whose call asks for a form and tells what became of that.
+/// An MCP server with one tool. A call asks for a form and returns the response to it.
 const SERVER: &str = r#"#!/bin/sh
 say() { printf '%s\n' "$1"; }
 while read -r line; do
@@ -29,7 +29,7 @@ while read -r line; do
 done
 "#;
 
-/// A stage whose user has that server.
+/// An environment whose user has configured that server.
 fn stage(which: Which, scenario: &str, annotations: &str) -> Option<Stage> {
     let stage = Stage::with(which, scenario)?;
     let server = stage.root().join("shop");
@@ -65,7 +65,7 @@ fn a_form_can_be_declined_or_filled_in_with_what_it_offers() {
     stage.model.assert_all_as_scripted();
 }
 
-/// Newer versions ask for this as an approval, and let a question of the model's always be answered in other words.
+/// Newer versions ask for this as an approval, and their questions always accept free text.
 #[test]
 fn a_question_that_takes_only_its_options_takes_no_other_text() {
     let order = r#"{ items = [{ tool = "mcp__shop__order", args = {} }] },"#;

@@ -1,11 +1,11 @@
-//! Turns that Codex begins by itself, and launches that fail before it answers.
+//! Turns that Codex starts by itself, and launches that fail before it responds.
 
 use serde_json::json;
 
 use crate::kit::Stage;
 
-/// Sets a goal in its first turn, does half of the work in the second, which Codex begins by itself, and the rest in the
-/// third.
+/// Sets a goal in its first turn. Codex starts the second turn by itself, with half of the work; the third does the
+/// rest.
 const GOAL: &str = r#"
 [[thread]]
 turn = [

@@ -1,4 +1,4 @@
-//! Work that goes on although something died, and ends that are not mistaken for others.
+//! Recovery and resumption: work that survives a crash, and outcomes that must not be confused.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     requests::rollout,
 };
 
-/// Waits behind a door in its first turn, then claims to be done.
+/// Blocks on hold `door` in its first turn, then claims completion.
 pub(crate) const WAITS: &str = r#"
 [[thread]]
 turn = [
@@ -21,7 +21,7 @@ turn = [
 ]
 "#;
 
-/// Waits behind a door, is asked again after its death, tries to write, and is done.
+/// Blocks on hold `door`; restarted after it was killed, it tries to write and claims completion.
 const DIES_ONCE: &str = r#"
 [[thread]]
 turn = [
@@ -34,7 +34,7 @@ turn = [
 ]
 "#;
 
-/// Waits behind a door whenever it is asked.
+/// Blocks on hold `door` in every turn.
 const DIES_ALWAYS: &str = r#"
 [[thread]]
 turn = [{ repeat = "forever", response = [{ items = [{ hold = "door" }, { message = "never said" }] }] }]
@@ -61,8 +61,8 @@ fn a_turn_goes_on_while_the_daemon_is_dead_and_nothing_is_sent_twice() {
     }
 }
 
-/// The daemon aborts itself at one commit after the other. What was sent is in the holder's journal, what was
-/// recorded is in the ledger: in at least one of these crashes the first is so and the second is not.
+/// The daemon aborts itself at one commit after another. The holder's journal shows the messages that were sent, the
+/// ledger those that were recorded. At least one of these crashes must fall between the two.
 #[test]
 fn a_crash_between_sending_and_recording_repeats_nothing() {
     let mut between = Vec::new();
@@ -72,15 +72,15 @@ fn a_crash_between_sending_and_recording_repeats_nothing() {
         let key = ["--key", "once", "Wait for the door."];
         let first = stage.try_spawn(&key);
         let is_dead = || stage.daemon().pid().is_none();
-        // The last of these commits may come after the model was asked.
-        eventually("it died or works", || {
+        // The last of these commits may come after the request to the model.
+        eventually("it died or works on the turn", || {
             (is_dead() || stage.model.open_streams() > 0).then_some(())
         });
         if is_dead() && sent_and_not_recorded(&stage) {
             between.push(nth);
         }
         stage.home.set_env("PROVOST_FAILPOINT", "");
-        let again = eventually("it is asked for again", || {
+        let again = eventually("it is requested again", || {
             let again = stage.try_spawn(&key);
             if again.code() == Some(0) { Ok(again) } else { Err(again) }
         });
@@ -99,15 +99,15 @@ fn a_crash_between_sending_and_recording_repeats_nothing() {
     assert!(!between.is_empty(), "no crash fell between sending and recording");
 }
 
-/// It lives, and never comes to listen: the holder waits for it for its own half a minute.
+/// The process runs but never listens; the holder waits 30 s for it.
 #[test]
 fn r09_a_codex_that_never_finishes_its_start_fails_the_launch_and_says_why() {
     let Some(mut stage) = Stage::new("[[thread]]\nturn = []\n") else { return };
     stage.stand_in(r#"[ "$1" = app-server ] || exec "$REAL" "$@"; exec sleep 600"#);
     let id = stage.spawn(&["Start."]);
     let stopped = || stage.events_of(&id, "attempt.stopped").pop();
-    let told = eventually_within(Duration::from_secs(90), "it is given up", stopped);
-    let detail = told["data"]["detail"].as_str().unwrap();
+    let event = eventually_within(Duration::from_secs(90), "the launch fails", stopped);
+    let detail = event["data"]["detail"].as_str().unwrap();
     assert!(detail.contains("did not listen within 30 s"), "{detail}");
     let row = stage.sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
@@ -131,7 +131,7 @@ fn a_session_whose_conversation_gc_removed_is_not_resumed_and_stays_as_it_ended(
     assert_eq!((&row["state"], &row["attempt"]), (&json!("completed"), &json!(1)), "{row:#}");
 }
 
-/// A handshake takes two, so the day without a daemon is not the agent's.
+/// The handshake needs both sides, so the day without a daemon does not count against the agent.
 #[test]
 fn e16_a_handshake_that_was_left_alone_for_a_day_goes_on() {
     let Some(mut stage) = Stage::new(WAITS) else { return };
@@ -156,7 +156,7 @@ exec "$REAL" "$@""#;
     stage.model.assert_all_as_scripted();
 }
 
-/// Says whether the instruction has reached the agent, and the ledger has no word of it. No daemon is asked.
+/// Whether the instruction reached the agent without being recorded in the ledger. Needs no daemon.
 fn sent_and_not_recorded(stage: &Stage) -> bool {
     let records = stage.provost(&["ledger", "export"]).ok().json_lines();
     let of_kind = |kind: &str| {
@@ -169,7 +169,7 @@ fn sent_and_not_recorded(stage: &Stage) -> bool {
     !journal.keys_with("Wait for the door.").is_empty() && of_kind("message.delivered").is_empty()
 }
 
-/// While it is dead, the user's configuration becomes one that would allow everything to another model.
+/// While Codex is down, the user's configuration changes to full access and another model.
 #[test]
 fn e22_a_killed_codex_goes_on_in_the_same_thread_with_the_same_sandbox_and_model() {
     for which in [Which::Pinned, Which::Oldest] {
@@ -197,10 +197,10 @@ fn e22_a_killed_codex_goes_on_in_the_same_thread_with_the_same_sandbox_and_model
         assert_eq!(before.model(), model);
         assert_eq!(before.body["reasoning"]["effort"], "low");
         assert_eq!(before.body["reasoning"], after.body["reasoning"], "{which:?}");
-        let told = after.prompt();
+        let prompt = after.prompt();
         assert!(
-            told.contains("killed by signal 9") && told.contains("Wait for the door."),
-            "{told}"
+            prompt.contains("killed by signal 9") && prompt.contains("Wait for the door."),
+            "{prompt}"
         );
         let turns = turn_settings(&stage, &id);
         assert_eq!(turns.len(), 2, "{turns:#?}");
@@ -218,7 +218,7 @@ fn e22_a_killed_codex_goes_on_in_the_same_thread_with_the_same_sandbox_and_model
     }
 }
 
-/// Makes the user's configuration one that allows everything, to another model.
+/// Changes the user's configuration to full access and another model.
 fn loosen(stage: &Stage) {
     stage.configure_codex("gpt-5.1", "");
     let file = stage.codex_home().join("config.toml");
@@ -227,13 +227,13 @@ fn loosen(stage: &Stage) {
     fs::write(&file, format!("{loose}{text}")).unwrap();
 }
 
-/// The settings of each turn, as Codex wrote them down with the conversation.
+/// Returns the settings of each turn, as Codex wrote them to the rollout.
 fn turn_settings(stage: &Stage, id: &str) -> Vec<Value> {
     let kept = ["cwd", "approval_policy", "sandbox_policy", "model", "effort"];
     let settings = |line: &str| {
         let line: Value = serde_json::from_str(line).unwrap();
-        let told = &line["payload"];
-        (line["type"] == "turn_context").then(|| kept.map(|key| (key, told[key].clone())).into())
+        let payload = &line["payload"];
+        (line["type"] == "turn_context").then(|| kept.map(|key| (key, payload[key].clone())).into())
     };
     let text = fs::read_to_string(rollout(stage, id)).unwrap();
     text.lines()
@@ -241,7 +241,7 @@ fn turn_settings(stage: &Stage, id: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The oldest Codex speaks on pipes, so that a script can change what it says.
+/// The oldest Codex uses pipes, so a script can rewrite its output.
 #[test]
 fn another_thread_than_the_resumed_one_is_not_taken_for_it() {
     let scenario = r#"
@@ -274,7 +274,7 @@ fn e16_a_codex_that_always_dies_is_started_three_times_and_then_failed() {
         let id = stage.home.provost(&["ls", "--json"]).ok().json()["sessions"][0]["id"].clone();
         stage.kill_codex(id.as_str().unwrap(), launch);
     }
-    assert_eq!(waiting.wait().unwrap().code(), Some(1), "whoever waits is told at once");
+    assert_eq!(waiting.wait().unwrap().code(), Some(1), "the waiting command ends at once");
     let id =
         stage.home.provost(&["ls", "--all", "--json"]).ok().json()["sessions"][0]["id"].clone();
     let row = stage.sealed(id.as_str().unwrap());
@@ -282,7 +282,7 @@ fn e16_a_codex_that_always_dies_is_started_three_times_and_then_failed() {
     assert_eq!(row["launches"].as_array().unwrap().len(), 3);
 }
 
-/// Asks for an approval, and gives up when it is started anew.
+/// Asks for an approval, and reports failure after a restart.
 const ASKS_AND_GIVES_UP: &str = r#"
 [[thread]]
 turn = [
@@ -299,8 +299,8 @@ fn e16_an_approval_whose_asker_died_with_the_daemon_is_refused_as_void() {
     stage.wait(&id, "needs_input");
     stage.daemon().kill();
     stage.kill_holder(&id, 1);
-    // While the asker's processes are being ended, nobody can tell who asks.
-    let late = eventually("somebody can be told", || {
+    // Until the launch's processes have ended, the caller's identity is unknown and the command says to try again.
+    let late = eventually("the caller is identified", || {
         let late = stage.provost(&["approve", &format!("{id}.q1")]);
         (!late.stderr.contains("try again")).then_some(late)
     });
@@ -326,7 +326,7 @@ fn e16_the_death_of_codex_voids_its_open_approval_at_once() {
     );
     assert_eq!(row["requests"], json!([]), "{row:#}");
     let settled = stage.events_of(&id, "request.settled");
-    assert_eq!(settled.len(), 1, "one record that it is void: {settled:#?}");
+    assert_eq!(settled.len(), 1, "voided once: {settled:#?}");
     assert_eq!(settled[0]["data"]["fate"], "void");
     let late = stage.home.provost(&["approve", &format!("{id}.q1")]);
     assert!(late.exits(4).stderr.contains("no longer open"), "{late:#?}");
@@ -386,8 +386,8 @@ fn a_model_that_cannot_be_reached_is_retried_then_stalled_and_never_completed() 
     let why = row["retrying"].as_str().unwrap();
     assert!(!why.is_empty(), "{row:#}");
     for shown in [&["ls"][..], &["status", &id]] {
-        let told = stage.home.provost(shown).ok().stdout.clone();
-        assert!(told.contains("retrying"), "{told}");
+        let output = stage.home.provost(shown).ok().stdout.clone();
+        assert!(output.contains("retrying"), "{output}");
     }
     let row = stage.wait(&id, "stalled");
     assert_eq!((&row["sealed"], &row["claim"]), (&json!(false), &json!("none")), "{row:#}");
@@ -411,7 +411,7 @@ fn stop_ends_the_turn_and_what_runs_in_the_background() {
     stage.home.provost(&["stop", &id]).ok();
     let row = stage.home.wait_state(&id, |row| row["process"] != "alive");
     assert_ne!(row["state"], "completed", "{row:#}");
-    eventually("nothing sleeps any more", || (!sleeps()).then_some(()));
+    eventually("no sleep is left", || (!sleeps()).then_some(()));
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn flags(row: &Value) -> Vec<String> {
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// A port at which nobody listens.
+/// Returns a port without a listener.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

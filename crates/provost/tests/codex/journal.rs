@@ -1,4 +1,4 @@
-//! What a launch was told and what it said, as its holder wrote it down.
+//! The journal of a launch: its input and its output, as recorded by the holder.
 
 use provost_holder::journal::{
     Channel, Cursor, Envelope, Flags, Frame, JOURNAL_FILE, Line, Lines, Opened, Reader,
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::kit::Stage;
 
-/// Both directions of one launch.
+/// Input and output of one launch.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// The keys of what was written to the agent, in order, each with as much of it as its first frame has.
+    /// The keys of the messages written to the agent, in order, each with the text of its first frame.
     pub(crate) told: Vec<(String, String)>,
-    /// The messages of the agent, in order.
+    /// The agent's messages, in order.
     pub(crate) said: Vec<Value>,
 }
 
 impl Journal {
-    /// Reads what there is of a launch; of one that did not begin there is nothing.
+    /// Reads the journal of a launch; empty if the launch never started.
     #[track_caller]
     pub(crate) fn of(stage: &Stage, id: &str, launch: usize) -> Journal {
         let dir = stage.path().join("launches").join(format!("{id}.l{launch}"));
@@ -34,7 +34,7 @@ impl Journal {
         journal
     }
 
-    /// The keys of all that was written whose text has this in it.
+    /// Returns the keys of all messages whose text contains `text`.
     pub(crate) fn keys_with(&self, text: &str) -> Vec<&str> {
         let meant = self.told.iter().filter(|(_, said)| said.contains(text));
         meant.map(|(key, _)| key.as_str()).collect()

@@ -1,4 +1,4 @@
-//! A stage for Codex: a home of the user with its configuration, a repository, and a scripted model.
+//! The test environment for Codex: a user's home with its configuration, a repository and a scripted model.
 
 use std::{
     collections::BTreeSet, fs, ops::Deref, os::unix::fs::PermissionsExt as _, path::PathBuf,
@@ -12,14 +12,14 @@ use provost_testkit::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Everything that a session with Codex needs.
+/// A home, a scripted model and a repository for sessions with Codex.
 pub(crate) struct Stage {
     pub(crate) home: Home,
     pub(crate) model: ModelServer,
     pub(crate) repo: Repo,
 }
 
-/// A stage is its home, with what Codex needs beside it.
+/// Methods of the home are available directly.
 impl Deref for Stage {
     type Target = Home;
 
@@ -28,7 +28,7 @@ impl Deref for Stage {
     }
 }
 
-/// Which Codex is driven.
+/// Which version of Codex is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Pinned,
@@ -36,7 +36,7 @@ pub(crate) enum Which {
 }
 
 impl Which {
-    /// A model for which this Codex has a tool for each thing.
+    /// A model for which this Codex offers one tool per function.
     pub(crate) fn model(self) -> &'static str {
         match self {
             Which::Pinned => MODEL,
@@ -46,7 +46,7 @@ impl Which {
 }
 
 impl Stage {
-    /// A stage with the pinned Codex, or none if this run may do without.
+    /// An environment with the pinned Codex; `None` if it is not installed and this run allows that.
     #[track_caller]
     pub(crate) fn new(scenario: &str) -> Option<Stage> {
         Stage::with(Which::Pinned, scenario)
@@ -67,21 +67,21 @@ impl Stage {
         Some(stage)
     }
 
-    /// The user's own Codex home.
+    /// The user's Codex home.
     pub(crate) fn codex_home(&self) -> PathBuf {
         self.home.root().join("user/.codex")
     }
 
-    /// Writes the user's configuration of Codex; `more` is added at its end.
+    /// Writes the user's Codex configuration and appends `more`.
     pub(crate) fn configure_codex(&self, model: &str, more: &str) {
         fs::create_dir_all(self.codex_home()).unwrap();
-        // Otherwise Codex makes mount points in the machine's own directory of temporary files.
+        // Otherwise Codex creates mount points in the machine's temporary directory.
         let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
         let text = codex_config(model, &self.model.url()) + sandbox + more;
         fs::write(self.codex_home().join("config.toml"), text).unwrap();
     }
 
-    /// Starts a session in the repository and gives its id.
+    /// Starts a session in the repository and returns its id.
     #[track_caller]
     pub(crate) fn spawn(&self, arguments: &[&str]) -> String {
         let spawned = self.try_spawn(arguments);
@@ -93,8 +93,8 @@ impl Stage {
         self.home.provost_in(self.repo.path(), &all)
     }
 
-    /// Lets a command start the daemon a day ahead of this one's: the kernel gives it another monotonic clock, by
-    /// which all limits are measured.
+    /// Runs a command that starts the daemon with its monotonic clock one day ahead, in a time namespace. All limits
+    /// are measured by that clock.
     #[track_caller]
     pub(crate) fn a_day_later(&self, arguments: &[&str]) {
         let like = self.command(arguments);
@@ -109,7 +109,7 @@ impl Stage {
         assert!(ran.status.success(), "{ran:?}");
     }
 
-    /// Puts a script in the place of Codex; it finds the real one in `$REAL`.
+    /// Replaces Codex with a script, which finds the real one in `$REAL`.
     pub(crate) fn stand_in(&mut self, script: &str) {
         let like = self.home.command(&["status"]);
         let mut variables = like.get_envs();
@@ -121,19 +121,19 @@ impl Stage {
         self.home.set_env("PROVOST_CODEX", path);
     }
 
-    /// Kills the process of a launch and nothing else.
+    /// Kills the process of a launch, and no other.
     #[track_caller]
     pub(crate) fn kill_codex(&self, id: &str, launch: usize) {
         self.signal_codex(id, launch, Signal::KILL);
     }
 
-    /// Sends a signal to the process of a launch and to nothing else.
+    /// Sends a signal to the process of a launch, and to no other.
     #[track_caller]
     pub(crate) fn signal_codex(&self, id: &str, launch: usize, signal: Signal) {
         send(self.held(id, launch).child.pid, signal);
     }
 
-    /// Kills the holder of a launch, and nothing else.
+    /// Kills the holder of a launch, and no other process.
     #[track_caller]
     pub(crate) fn kill_holder(&self, id: &str, launch: usize) {
         send(self.held(id, launch).holder.pid, Signal::KILL);
@@ -148,7 +148,7 @@ impl Stage {
         })
     }
 
-    /// How many of the model's turns began with a message that has this in it.
+    /// Returns the number of model turns whose prompt contains `part`.
     pub(crate) fn turns_asked(&self, part: &str) -> usize {
         let requests = self.model.requests();
         let asked = requests.iter().filter(|made| made.request.prompt().contains(part));

@@ -1,10 +1,10 @@
-//! Budgets that stop, and limits of the account that are waited for.
+//! Budgets that stop a session, and usage limits that are waited for.
 
 use serde_json::json;
 
 use crate::kit::{Stage, Which};
 
-/// Works in small steps of 1000 tokens each, for ever.
+/// Works in small steps of 1000 tokens each, forever.
 const SPENDS: &str = r#"
 [[thread]]
 turn = [{ repeat = "forever", response = [
@@ -30,7 +30,7 @@ fn a08_a_token_budget_stops_within_one_call_and_can_be_raised() {
         let next = refused["error"]["next"][0].as_str().unwrap();
         assert!(next.starts_with("provost limit") && next.ends_with("--tokens N"), "{refused:#}");
         let row = stage.sealed(&id);
-        assert_eq!(row["attempt"], 1, "used up is used up, after a restart too: {row:#}");
+        assert_eq!(row["attempt"], 1, "the budget stays used up after a restart: {row:#}");
         assert_eq!(stage.model.requests().len(), calls, "{which:?}: no call begins");
         stage.home.provost(&["limit", &id, "--tokens", "6000"]).ok();
         stage.home.provost(&["resume", &id, "Go on."]).ok();
@@ -56,7 +56,7 @@ fn a08_a_turn_budget_stops_before_the_next_turn() {
     assert_eq!(stage.model.requests().len(), 1, "its result would have been another turn");
 }
 
-/// The account is used up, and so it is again for as often as it is asked before its time.
+/// The account's usage limit is reached in the first turn. The second one succeeds.
 fn limited(resets_in_s: u64) -> String {
     format!(
         r#"
@@ -88,8 +88,8 @@ fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
             "{which:?}: {row:#}"
         );
         assert_eq!(row["launches"].as_array().unwrap().len(), 1);
-        let told = stage.model.requests().last().unwrap().request.prompts().join("\n");
-        assert!(told.contains("The limit has passed"), "{told}");
+        let prompts = stage.model.requests().last().unwrap().request.prompts().join("\n");
+        assert!(prompts.contains("The limit has passed"), "{prompts}");
         stage.model.assert_all_as_scripted();
     }
 }
@@ -125,7 +125,7 @@ fn a09_sessions_of_one_account_go_on_one_after_the_other() {
         let row = stage.home.wait_state(id, |row| row["limited"].is_object());
         row["limited"]["until"].as_i64().unwrap()
     });
-    // The wall clock tells of moments that are kept by another clock, each rounded by itself.
+    // Deadlines are kept on the monotonic clock; each wall-clock time is rounded separately.
     const ROUNDED: u64 = 2;
     assert!(until[0].abs_diff(until[1]) >= 4_000 - ROUNDED, "{until:?}");
     stage.home.daemon().kill();
@@ -133,8 +133,8 @@ fn a09_sessions_of_one_account_go_on_one_after_the_other() {
         assert_eq!(stage.sealed(id)["state"], "completed", "{until:?}");
         let lifted = stage.events_of(id, "limit.lifted");
         assert_eq!(lifted.len(), 1, "{lifted:?}");
-        // How long after its turn each goes on is the machine's; never before is the promise.
+        // A session may resume late on a slow machine, but never early.
         let early = until - lifted[0]["at"].as_i64().unwrap();
-        assert!(early <= ROUNDED as i64, "{lifted:?}, as told {until}");
+        assert!(early <= ROUNDED as i64, "{lifted:?}, announced {until}");
     }
 }

@@ -1,9 +1,9 @@
-//! The real binary with the real Codex, which asks a scripted model on loopback.
+//! The real binary with the real Codex, which uses a scripted model on loopback.
 //!
-//! Each test is named after the requirement that it holds. `docs/codex-tests.md` lists which of them also
-//! run on the oldest Codex that is supported, and where a stand-in is used.
+//! Each test is named after the requirement it covers. `docs/codex-tests.md` lists which tests also run on the oldest
+//! supported Codex, and where a stand-in replaces Codex.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
 
 mod attach;
 mod boundary;

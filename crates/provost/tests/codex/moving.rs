@@ -1,4 +1,4 @@
-//! A person who begins another conversation at the screen of Codex is followed there, and a sub-agent is not.
+//! A user who starts another conversation at Codex's screen is followed there; a sub-agent's conversation is not.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::{
     terminal::{Theirs, hosted},
 };
 
-/// Three conversations; the second and third wait behind a door.
+/// Three conversations; the second and third block on holds.
 const CONVERSATIONS: &str = r#"
 [[thread]]
 turn = [{ response = [{ items = [{ message = "First is done." }] }] }]
@@ -20,14 +20,14 @@ turn = [{ response = [{ items = [{ message = "First is done." }] }] }]
 [[thread]]
 turn = [
   { response = [{ items = [{ hold = "second" }, { message = "Second is done." }] }] },
-  { response = [{ items = [{ message = "It goes on there." }] }] },
+  { response = [{ items = [{ message = "It continues there." }] }] },
 ]
 
 [[thread]]
 turn = [{ response = [{ items = [{ hold = "third" }, { message = "Third is done." }] }] }]
 "#;
 
-/// A sub-agent works behind a door while the agent waits for it.
+/// A sub-agent blocks on hold `child` while the agent waits for it.
 const DELEGATES: &str = r#"
 [[thread]]
 name = "child"
@@ -44,7 +44,7 @@ turn = [
 ]
 "#;
 
-/// Asks for an approval, then is done.
+/// Asks for an approval, then finishes.
 const ASKS: &str = r#"
 [[thread]]
 turn = [
@@ -55,7 +55,7 @@ turn = [
 ]
 "#;
 
-/// Types a line at the prompt, as a person does who sees it.
+/// Types a line at the prompt and waits until it is visible before pressing Enter.
 fn types(screen: &Screen<'_>, line: &str) {
     screen.shows("? for shortcuts");
     screen.tmux(&["send-keys", "-l", line]);
@@ -63,7 +63,7 @@ fn types(screen: &Screen<'_>, line: &str) {
     screen.tmux(&["send-keys", "Enter"]);
 }
 
-/// Begins another conversation, in the same directory where Codex asks for that.
+/// Starts another conversation, in the same directory if Codex asks.
 fn begins_anew(screen: &Screen<'_>, command: &str) {
     types(screen, command);
     if command == "/new" {
@@ -78,7 +78,7 @@ fn moves(stage: &Stage, id: &str) -> Vec<(Value, Value)> {
     moved.iter().map(|e| (e["data"]["from"].clone(), e["data"]["to"].clone())).collect()
 }
 
-/// Waits until a session has another conversation than before, and gives its name.
+/// Waits until a session has moved to another conversation and returns its thread.
 fn moved_from(stage: &Stage, id: &str, before: &Value) -> Value {
     let row = stage.wait_state(id, |row| row["thread"] != *before && row["state"] == "working");
     row["thread"].clone()
@@ -97,7 +97,7 @@ fn a_conversation_that_is_begun_at_a_hosted_screen_is_followed() {
     stage.model.release("second");
     stage.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 2);
     drop(screen);
-    // What is sent now is typed there, and proved by the record of that conversation.
+    // Text sent now is typed there, and the rollout of that conversation confirms it.
     stage.home.provost(&["send", &id, "Go on."]).ok();
     stage.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
     stage.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 3);
@@ -107,7 +107,7 @@ fn a_conversation_that_is_begun_at_a_hosted_screen_is_followed() {
     stage.model.wait_for_hold("third");
     let third = moved_from(&stage, &id, &second);
     drop(screen);
-    // The next daemon reads the same conversation, from where it was read.
+    // The next daemon reads the same conversation from where the last one stopped.
     stage.home.daemon().kill();
     stage.model.release("third");
     let row = stage.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 4);
@@ -142,7 +142,7 @@ fn a_conversation_that_is_begun_at_the_screen_of_somebody_elses_codex_is_followe
     stage.model.release("third");
     stage.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 2);
     assert_eq!(moves(&stage, &id), [(first, second.clone()), (second, third)]);
-    // Its process has all three open: which one is meant has to be said, and can be.
+    // The process has all three rollouts open, so the caller has to name one, and can.
     let second_home = provost_testkit::harness::Home::new();
     let refused = second_home.provost(&["adopt", "--pid", &pid]);
     assert!(refused.exits(2).stderr.contains("several conversations"), "{refused:#?}");
@@ -155,7 +155,7 @@ fn a_conversation_that_is_begun_at_the_screen_of_somebody_elses_codex_is_followe
     second_home.sealed(&other);
 }
 
-/// The conversations in a home that Codex made for itself.
+/// Counts the hidden conversations in a Codex home, such as those of sub-agents.
 fn hidden(home: PathBuf) -> usize {
     let all = Places::new(vec![home]).newest(20).rollouts;
     all.iter().filter(|one| meta(&one.path).unwrap().is_some_and(|meta| meta.hidden)).count()
@@ -174,7 +174,7 @@ fn t08_a_sub_agent_is_not_taken_for_the_conversation_of_a_hosted_screen() {
     assert_eq!(after["thread"], row["thread"], "{after:#}");
     assert_eq!(moves(&stage, &id), []);
     let home = stage.home.path().join("agents").join(&id).join("codex");
-    assert_eq!(hidden(home), 1, "there was one to be taken for it");
+    assert_eq!(hidden(home), 1, "there was one to confuse it with");
     stage.home.provost(&["stop", &id]).ok();
     stage.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
 }

@@ -1,4 +1,4 @@
-//! One-shot work by `codex exec`, and many sessions at once.
+//! One-shot work with `codex exec`, and many sessions at once.
 
 use std::{fs, process::Stdio};
 
@@ -73,7 +73,7 @@ fn once_a_killed_turn_is_never_completed_and_is_gone_on_with_in_the_same_thread(
     }
 }
 
-/// Waits behind a door in its first turn, is asked again after its death, and is done.
+/// Blocks on hold `door` in its first turn; resumed after it was killed, it finishes.
 const DIES_ONCE: &str = r#"
 [[thread]]
 turn = [
@@ -92,7 +92,7 @@ fn once_a_codex_that_was_ended_by_a_signal_is_not_done_whatever_its_exit_status(
             stage.wait_state(&id, |row| row["thread"].is_string() && row["turns"] == 1);
             stage.signal_codex(&id, 1, signal);
             let row = stage.sealed(&id);
-            // After an interrupt the oldest one ends with 0, as if all were well.
+            // After SIGINT the oldest version exits with 0, as if it had succeeded.
             let expected = match (which, signal) {
                 (Which::Oldest, Signal::INT) => (json!("ended_unclaimed"), json!("exit0")),
                 _ => (json!("failed"), json!("exitN")),
@@ -100,7 +100,7 @@ fn once_a_codex_that_was_ended_by_a_signal_is_not_done_whatever_its_exit_status(
             let ended = (row["state"].clone(), row["process"].clone());
             assert_eq!(ended, expected, "{which:?} {signal:?}: {row:#}");
             assert_eq!(row["claim"], "none", "{which:?} {signal:?}: {row:#}");
-            assert_eq!(stage.model.requests().len(), 1, "nothing was begun again by itself");
+            assert_eq!(stage.model.requests().len(), 1, "no turn was restarted automatically");
             stage.provost(&["resume", &id, "Go on."]).ok();
             let row = stage.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
             assert_eq!(row["state"], "completed", "{which:?} {signal:?}: {row:#}");
@@ -144,7 +144,7 @@ fn once_whoever_waits_may_be_interrupted_and_the_work_goes_on() {
     let pid = i32::try_from(waiting.id()).ok().and_then(Pid::from_raw).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let status = waiting.wait().unwrap();
-    assert!(!status.success(), "it does not know how the work ends: {status}");
+    assert!(!status.success(), "the outcome is not known yet: {status}");
     let id = stage.provost(&["ls", "--json"]).ok().json()["sessions"][0]["id"].clone();
     stage.model.release("door");
     let row = stage.sealed(id.as_str().unwrap());
@@ -153,7 +153,7 @@ fn once_whoever_waits_may_be_interrupted_and_the_work_goes_on() {
     stage.model.assert_all_as_scripted();
 }
 
-/// Asked for a name that it does not know, `codex exec resume` begins a new conversation and ends well.
+/// For an unknown thread, `codex exec resume` starts a new conversation and exits with 0.
 #[test]
 fn once_another_thread_than_the_resumed_one_is_not_taken_for_it() {
     let scenario = r#"
@@ -173,7 +173,7 @@ exec "$REAL" "$@""#,
     assert_strayed(&stage, &id, &row);
 }
 
-/// Demands that a conversation other than the session's was refused and claimed nothing.
+/// Asserts that a conversation other than the session's was refused and no claim was made.
 #[track_caller]
 pub(crate) fn assert_strayed(stage: &Stage, id: &str, row: &Value) {
     let outcome = (&row["state"], &row["cause"], &row["claim"]);
@@ -213,11 +213,11 @@ fn twenty_sessions_at_once_end_right() {
     stage.model.assert_nothing_unexpected();
 }
 
-/// The private memory that a holder may take, in KiB.
+/// Private memory limit of a holder, in KiB.
 const HOLDER_MEMORY: u64 = 4 << 10;
 
-/// Prints what the daemon and the holders took.
-#[expect(clippy::print_stdout, reason = "what was measured is the test's result")]
+/// Prints memory and CPU time of the daemon and the holders.
+#[expect(clippy::print_stdout, reason = "the test reports its measurements")]
 fn report(stage: &Stage, ids: &[String]) {
     let daemon = stage.home.daemon().pid().unwrap();
     let (memory, time) = took(daemon);
@@ -231,15 +231,15 @@ fn report(stage: &Stage, ids: &[String]) {
         }
     });
     let holders: Vec<(u64, u64)> = holders.collect();
-    assert_eq!(holders.len(), ids.len(), "every process is kept");
+    assert_eq!(holders.len(), ids.len(), "every holder is alive");
     let memory: u64 = holders.iter().map(|(memory, _)| memory).sum();
     let time: u64 = holders.iter().map(|(_, time)| time).sum();
     println!("holders: {} KiB and {} ms of CPU each", memory / each, time / each);
     assert!(memory / each < HOLDER_MEMORY, "a holder is small: {} KiB", memory / each);
 }
 
-/// Private KiB and milliseconds of CPU of a process. The pages of the program are shared by all who run it, and are not
-/// counted: a build without optimization has many.
+/// Returns a process's private memory in KiB and its CPU time in ms. Pages of the program itself are shared by all its
+/// processes and not counted: a build without optimization has many.
 fn took(pid: u32) -> (u64, u64) {
     let maps = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let line = maps.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).unwrap();
@@ -267,7 +267,7 @@ fn f4_3_once_a_usage_limit_is_waited_for_and_resumed() {
         let row = stage.wait_state(&id, exited);
         assert_eq!((&row["state"], &row["sealed"]), (&json!("working"), &json!(false)), "{row:#}");
         assert!(row["flags"].as_array().unwrap().contains(&json!("limited")), "{row:#}");
-        // Codex names the minute of the reset.
+        // Codex reports the reset time in minutes.
         let until = row["limited"]["until"].as_i64().unwrap() - row["opened_at"].as_i64().unwrap();
         assert!(until < 180_000, "{which:?}: {row:#}");
         let why = stage.provost(&["status", &id, "--why"]).ok().stdout.clone();

@@ -1,4 +1,4 @@
-//! A Codex that somebody runs in a pane of tmux: read there, and typed into when it is a place for that.
+//! An external Codex in a tmux pane: observed there, and typed into only when that is safe.
 
 use provost_testkit::harness::{Crash, Home, eventually};
 use provost_watch::rollout::{Fold, Next, Places, Tail, Told};
@@ -9,7 +9,7 @@ use crate::{
     screen::Screen,
 };
 
-/// Answers once, then waits behind a door in its second turn.
+/// Responds once, then blocks on hold `door` in its second turn.
 const TALKS: &str = r#"
 [[thread]]
 turn = [
@@ -19,7 +19,7 @@ turn = [
 ]
 "#;
 
-/// Answers once, then asks for an approval.
+/// Responds once, then asks for an approval.
 const ASKS: &str = r#"
 [[thread]]
 turn = [
@@ -31,14 +31,14 @@ turn = [
 ]
 "#;
 
-/// A Codex in a pane, as a person starts one from a shell.
+/// A Codex in a pane, started from a shell as a user does.
 struct Theirs<'a> {
     stage: &'a Stage,
     screen: Screen<'a>,
 }
 
 impl<'a> Theirs<'a> {
-    /// Begins one that has done its first turn.
+    /// Starts Codex and waits until its first turn is done.
     fn begin(stage: &'a Stage) -> Theirs<'a> {
         let path = stage.repo.path().display().to_string();
         let trust = format!("[projects.{path:?}]\ntrust_level = \"trusted\"\n");
@@ -60,7 +60,7 @@ impl<'a> Theirs<'a> {
         )
     }
 
-    /// Begins one that was told nothing yet, and so has written down nothing.
+    /// Starts Codex without a prompt, so that it has not written a rollout yet.
     fn begin_silent(stage: &'a Stage) -> Theirs<'a> {
         let path = stage.repo.path().display().to_string();
         let trust = format!("[projects.{path:?}]\ntrust_level = \"trusted\"\n");
@@ -75,25 +75,25 @@ impl<'a> Theirs<'a> {
         Theirs { stage, screen }
     }
 
-    /// Types a line as a person does, who sees what is typed.
+    /// Types a line and waits until it is visible before pressing Enter.
     fn types(&self, text: &str) {
         self.screen.tmux(&["send-keys", "-l", text]);
         self.screen.shows(text.get(..40).unwrap_or(text));
         self.screen.tmux(&["send-keys", "Enter"]);
     }
 
-    /// The pane, as `adopt` takes it.
+    /// The pane, in the form that `adopt` takes.
     fn pane(&self) -> String {
         let socket = self.stage.home.root().join("tmux.sock");
         let id = self.screen.tmux(&["list-panes", "-F", "#{pane_id}"]);
         format!("{}:{}", socket.display(), id.trim())
     }
 
-    /// Adopts it, once it has written down its conversation.
+    /// Adopts it once it has written its rollout.
     fn adopt_in(&self, home: &Home) -> String {
-        eventually("it is seen with its record", || {
-            let told = home.provost(&["discover", "--json"]).ok().json();
-            let agents = told["agents"].as_array().unwrap().clone();
+        eventually("it is discovered with its rollout", || {
+            let discovered = home.provost(&["discover", "--json"]).ok().json();
+            let agents = discovered["agents"].as_array().unwrap().clone();
             let cwd = self.stage.repo.path().display().to_string();
             let ours = agents.iter().find(|one| one["cwd"] == cwd && one["rollout"].is_string());
             ours.map(|_| ()).ok_or_else(|| format!("{} agents", agents.len()))
@@ -108,7 +108,7 @@ impl<'a> Theirs<'a> {
         id
     }
 
-    /// Ends it, and with it the session.
+    /// Ends Codex, and with it the session.
     fn leave(self, id: &str) -> Value {
         let stage = self.stage;
         drop(self);
@@ -116,11 +116,11 @@ impl<'a> Theirs<'a> {
     }
 }
 
-/// Waits until the pane shows its prompt and is open.
+/// Waits until the pane is open and shows its prompt.
 fn at_its_prompt(home: &Home, id: &str) {
     home.wait_state(id, |row| row["state"] == "idle" && row["thread"].is_string());
     seen(home, id, "open");
-    eventually("it is seen at its prompt", || {
+    eventually("it is at its prompt", || {
         let shown = home.events_of(id, "signal.hinted");
         let last = shown.iter().rev().find(|event| event["data"]["by"] == "screen").cloned();
         let last = last.unwrap_or_default();
@@ -128,7 +128,7 @@ fn at_its_prompt(home: &Home, id: &str) {
     });
 }
 
-/// Waits until the pane was last seen like this.
+/// Waits until the pane was last observed in this state.
 fn seen(home: &Home, id: &str, sight: &str) {
     eventually(&format!("the pane is {sight}"), || {
         let last = home.events_of(id, "pane.seen").pop().unwrap_or_default();
@@ -136,14 +136,14 @@ fn seen(home: &Home, id: &str, sight: &str) {
     });
 }
 
-/// How often Codex took this as input, by its own record.
+/// Counts how often Codex took this text as input, according to its rollouts.
 fn taken(stage: &Stage, wanted: &str) -> usize {
     let mut times = 0;
     for rollout in Places::new(vec![stage.codex_home()]).newest(10).rollouts {
         let (mut tail, mut fold) = (Tail::open(&rollout.path, 0).unwrap(), Fold::new());
         while let Next::Line(line) = tail.next_line().unwrap() {
-            fold.line(&line, |told| {
-                let took = matches!(told, Told::UserMessage { text, .. } if text == wanted);
+            fold.line(&line, |event| {
+                let took = matches!(event, Told::UserMessage { text, .. } if text == wanted);
                 times += usize::from(took);
             });
         }
@@ -151,7 +151,7 @@ fn taken(stage: &Stage, wanted: &str) -> usize {
     times
 }
 
-/// Waits until a message waits for this reason.
+/// Waits until a message is queued for this reason.
 fn waits_since(home: &Home, id: &str, no: usize, why: &str) {
     let reason = |row: &Value| row["messages"][no]["reason"].as_str().unwrap_or("").to_owned();
     let row = home.wait_state(id, |row| reason(row).contains(why));
@@ -191,10 +191,10 @@ fn an_approval_in_an_adopted_pane_is_seen_and_given_from_elsewhere() {
     let (command, by) = (&subject["command"], &subject["guessed_by"]);
     assert_eq!((command, by), (&json!("echo hi > hi.txt"), &json!("screen")), "{row:#}");
     let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
-    assert!(shown.contains("command: echo hi > hi.txt (a guess, by its screen)"), "{shown}");
-    // A text would answer what is asked.
+    assert!(shown.contains("command: echo hi > hi.txt (inferred from its screen)"), "{shown}");
+    // Text typed now would answer the open request.
     stage.home.provost(&["send", &id, "Anything."]).ok();
-    waits_since(&stage.home, &id, 1, "asks something");
+    waits_since(&stage.home, &id, 1, "open request");
     let request = row["requests"][0]["id"].as_str().unwrap().to_owned();
     stage.home.provost(&["approve", &request]).ok();
     eventually("it wrote", || std::fs::read_to_string(stage.repo.path().join("hi.txt")).ok());
@@ -209,20 +209,20 @@ fn an_approval_of_which_a_small_pane_shows_no_command_says_so_and_where_it_is_se
     theirs.screen.tmux(&["resize-window", "-x", "60", "-y", "8"]);
     stage.home.provost(&["send", &id, "Do the second."]).ok();
     theirs.screen.shows("lines] ^a view all");
-    // The title of the terminal changes before the screen: until that is read, only somebody is needed for something.
+    // The terminal's title changes before its screen. Until the screen is read, only a need for input is known.
     let row = stage.home.wait_state(&id, |row| {
         row["state"] == "needs_input" && row["requests"][0]["kind"] == "approval"
     });
     let (request, pane) = (&row["requests"][0], theirs.pane());
     let (socket, pane) = pane.rsplit_once(':').unwrap();
     assert_eq!(request["subject"], Value::Null, "{row:#}");
-    assert!(request["title"].as_str().unwrap().contains("not to be seen"), "{row:#}");
+    assert!(request["title"].as_str().unwrap().contains("does not show the subject"), "{row:#}");
     assert_eq!(request["commands"][0], format!("tmux -S {socket} attach -t {pane}"), "{row:#}");
     let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
     for command in request["commands"].as_array().unwrap() {
         assert!(shown.contains(command.as_str().unwrap()), "{shown}");
     }
-    // Where there is room for it, it is told.
+    // With enough room, the command is shown.
     theirs.screen.tmux(&["resize-window", "-x", "60", "-y", "20"]);
     let row = stage.home.wait_state(&id, |row| row["requests"][0]["subject"].is_object());
     assert_eq!(row["requests"][0]["subject"]["command"], "echo hi > hi.txt", "{row:#}");
@@ -236,7 +236,7 @@ fn a07_nothing_is_typed_into_a_shell_that_is_in_front_of_the_agent() {
     let Some(stage) = Stage::new(TALKS) else { return };
     let theirs = Theirs::begin(&stage);
     let id = theirs.adopt();
-    // As a terminal's Ctrl-Z does, to all that is in front.
+    // As Ctrl-Z does, to the foreground process group.
     let pid = stage.home.wait_state(&id, |_| true)["launches"][0]["pid"].as_i64().unwrap();
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     let group = rustix::process::getpgid(Some(pid)).unwrap();
@@ -244,7 +244,7 @@ fn a07_nothing_is_typed_into_a_shell_that_is_in_front_of_the_agent() {
     stage.home.provost(&["send", &id, "rm -rf everything"]).ok();
     let row = stage.home.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
     assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
-    // The agent has left the terminal as it had it, so that nothing is echoed and a line ends otherwise.
+    // The stopped agent left the terminal in raw mode: no echo, and Ctrl-J instead of Enter.
     theirs.screen.tmux(&["send-keys", "-l", "echo this-is-$((6*7))"]);
     theirs.screen.tmux(&["send-keys", "C-j"]);
     theirs.screen.shows("this-is-42");
@@ -263,7 +263,7 @@ fn t09_a_person_who_looks_back_or_writes_is_not_disturbed_and_no_event_is_lost()
     at_its_prompt(&second, &other);
     theirs.screen.tmux(&["copy-mode"]);
     stage.home.provost(&["send", &id, "Now the second."]).ok();
-    waits_since(&stage.home, &id, 0, "looks back");
+    waits_since(&stage.home, &id, 0, "scrolling back");
     seen(&stage.home, &id, "browsed");
     theirs.screen.tmux(&["resize-window", "-x", "100", "-y", "35"]);
     assert_eq!(theirs.screen.tmux(&["display-message", "-p", "#{pane_in_mode}"]).trim(), "1");
@@ -323,7 +323,7 @@ fn a_daemon_that_crashes_after_it_typed_finds_the_proof() {
     theirs.leave(&id);
 }
 
-/// How often Codex has told its terminal to notify its user.
+/// Counts the desktop notifications that Codex sent to its terminal.
 fn notified(stream: &std::path::Path) -> usize {
     let bytes = std::fs::read(stream).unwrap_or_default();
     String::from_utf8_lossy(&bytes).matches("\u{1b}]9;").count()
@@ -342,33 +342,33 @@ fn f6_w4_codex_notifies_its_user_while_adopted_and_after_that() {
     let theirs = Theirs { stage: &stage, screen };
     let stream = stage.home.root().join("stream");
     theirs.screen.tmux(&["set-option", "-g", "focus-events", "on"]);
-    // All that the terminal is sent, by a pipe that belongs to its user.
+    // Captures all terminal output, with a pipe that belongs to the user.
     theirs.screen.tmux(&["pipe-pane", &format!("exec cat > {}", stream.display())]);
     theirs.screen.shows("at-the-shell>");
     theirs.types(&theirs.line());
     theirs.screen.shows("First is done.");
-    let told = |turns: usize| {
+    let wait_notified = |turns: usize| {
         eventually("the user is notified", || {
             let notified = notified(&stream);
             if notified == turns { Ok(()) } else { Err(notified) }
         });
     };
-    told(1);
+    wait_notified(1);
     let id = theirs.adopt();
     theirs.types("Now the second.");
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["state"] == "working");
     stage.model.release("door");
     theirs.screen.shows("Second is done.");
-    told(2);
+    wait_notified(2);
     stage.home.provost(&["cancel", &id]).ok();
     stage.sealed(&id);
     theirs.types("And the third.");
     theirs.screen.shows("Third is done.");
-    told(3);
+    wait_notified(3);
 }
 
-/// Codex begins to write down its conversation with the first prompt.
+/// Codex creates its rollout with the first prompt.
 #[test]
 fn a_codex_that_is_adopted_before_its_first_prompt_is_followed_from_there_on() {
     let Some(stage) = Stage::new(TALKS) else { return };
@@ -412,7 +412,7 @@ fn a_turn_is_interrupted_and_a_conversation_compacted_in_the_pane() {
     let ends = stage.home.events_of(&id, "turn.ended");
     assert_eq!(ends[0]["data"]["end"], "interrupted", "{ends:#?}");
     stage.home.provost(&["compact", &id]).ok();
-    eventually("the record shows it", || {
+    eventually("the compaction is recorded", || {
         (stage.home.events_of(&id, "context.compacted").len() == 1).then_some(())
     });
     stage.home.wait_state(&id, |row| delivered(row) && row["state"] == "idle");

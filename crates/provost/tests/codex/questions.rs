@@ -1,4 +1,4 @@
-//! Questions by both of Codex's mechanisms: shown, answered in every way, and answered once.
+//! Questions through both of Codex's mechanisms: shown, answered in every form, and answered once.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ const TWO: &str = r#"
     ] }] },
     { items = [{ message = "Thank you." }] },"#;
 
-/// Nothing of the ids is in the words.
+/// The ids do not appear in the question texts.
 const HARD_TO_GUESS: &str = r#"
     { items = [{ ask = [
       { id = "k1", header = "Shade", question = "Which one?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] },
@@ -84,7 +84,7 @@ fn r07_several_questions_are_shown_with_their_ids_and_the_form_of_their_answers(
     stage.model.assert_all_as_scripted();
 }
 
-/// Gives the command line that a screen shows.
+/// Returns the command line shown on a screen.
 #[track_caller]
 fn command_in(shown: &str, begins: &str) -> String {
     let line = shown.lines().find_map(|line| Some(&line[line.find(begins)?..]));
@@ -107,8 +107,8 @@ fn r02_answers_to_several_questions_are_for_exactly_the_ids_that_were_asked() {
         let refused =
             stage.home.provost_with_input(&["answer", &id, "--answers", "-"], &answers.to_string());
         refused.exits(2);
-        let told = &refused.stderr;
-        assert!(told.contains("size") || told.contains("expected"), "{refused:#?}");
+        let message = &refused.stderr;
+        assert!(message.contains("size") || message.contains("expected"), "{refused:#?}");
     }
     let text = stage.home.provost(&["answer", &id, "Red"]);
     assert!(text.exits(2).stderr.contains("colour, size"), "{text:#?}");
@@ -153,7 +153,7 @@ fn a_question_of_a_code_mode_model_is_answered_beside_its_work() {
         (&asked["blocking"], &asked["questions"][0]["question"]),
         (&false.into(), &"Which colour?".into())
     );
-    assert_eq!(stage.status(&id)["state"], "working", "the agent goes on");
+    assert_eq!(stage.status(&id)["state"], "working", "the agent keeps working");
     stage.home.provost(&["answer", &id, "Blue"]).ok();
     stage.model.release("door");
     let heard = stage.model.wait_for_request("the answer", |recorded| {
@@ -212,7 +212,7 @@ fn e17_parallel_questions_have_separate_slots() {
     let left = stage.wait_state(&id, |row| row["requests"].as_array().unwrap().len() == 1);
     assert_eq!(left["requests"][0]["id"], colour.as_str(), "{left:#}");
     let again = stage.provost(&["answer", &size, "M"]);
-    assert_ne!(again.code(), Some(0), "the other question never takes it: {again:#?}");
+    assert_ne!(again.code(), Some(0), "the other question never gets it: {again:#?}");
     stage.provost(&["answer", &colour, "--revision", "1", "blue"]).ok();
     assert_eq!(stage.sealed(&id)["state"], "completed");
     let outputs = stage.model.requests()[1].request.outputs();
@@ -233,14 +233,14 @@ fn e17_questions_one_after_the_other_never_take_each_others_answers() {
     { items = [{ message = "Thank you." }] },"#;
     let Some(stage) = Stage::new(&turn_of(both)) else { return };
     let id = stage.spawn(&["Paint it."]);
-    // Codex asks one of them at a time, in an order of its own.
+    // Codex asks one at a time, in its own order.
     for no in [1, 2] {
         let asked = open(&stage, &id, no);
         let is_colour = asked["questions"][0]["id"] == "colour";
         let request = asked["id"].as_str().unwrap();
         stage.provost(&["answer", request, if is_colour { "Blue" } else { "L" }]).ok();
         let again = stage.provost(&["answer", request, "Red"]);
-        assert_ne!(again.code(), Some(0), "the next question never takes it: {again:#?}");
+        assert_ne!(again.code(), Some(0), "the next question never gets it: {again:#?}");
     }
     assert_eq!(stage.sealed(&id)["state"], "completed");
     assert_eq!(told(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
@@ -251,7 +251,7 @@ fn e17_questions_one_after_the_other_never_take_each_others_answers() {
 #[test]
 fn e14_a_request_that_is_not_known_is_answered_with_an_error() {
     let Some(stage) = Stage::new("[[thread]]\nturn = []\n") else { return };
-    // With this, Codex asks its client for the time before it asks the model.
+    // With this setting, Codex asks its client for the time before it calls the model.
     let clock = "[features.current_time_reminder]\nenabled = true\nclock_source = \"external\"\n";
     stage.configure_codex(MODEL, clock);
     let id = stage.spawn(&["What time is it?"]);
@@ -284,7 +284,7 @@ fn e15_questions_that_cannot_be_shown_are_rejected_and_the_agent_goes_on() {
     let id = stage.spawn(&["Ask too much."]);
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
-    assert_eq!(stage.events_of(&id, "request.opened").len(), 0, "nobody was asked");
+    assert_eq!(stage.events_of(&id, "request.opened").len(), 0, "no request was opened");
     let journal = Journal::of(&stage, &id, 1);
     let asked = journal.said.iter().filter(|said| said["method"] == "item/tool/requestUserInput");
     assert_eq!(asked.count(), 2);
@@ -332,7 +332,7 @@ fn a_daemon_killed_in_a_pending_question_has_it_answered_once() {
     stage.model.assert_all_as_scripted();
 }
 
-/// Two that may work for an hour: one asks, and one works on.
+/// Two sessions with a time limit of an hour: one asks a question, the other works.
 const ASKS_AND_WORKS: &str = r#"
 [[thread]]
 when = { prompt = "Paint" }
@@ -358,7 +358,7 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
     let asked = open(&stage, &id, 1);
     let thread = stage.status(&id)["thread"].clone();
     kill_agent(&stage, &id);
-    eventually("it has its conversation again", || {
+    eventually("it has resumed its conversation", || {
         (stage.events_of(&id, "stream.ready").len() == 2).then_some(())
     });
     stage.daemon().kill();
@@ -368,7 +368,7 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
     assert_eq!(
         (&row["state"], &row["cause"]),
         (&json!("failed"), &json!("timeout")),
-        "the day did pass, for one that did not wait for anybody: {row:#}"
+        "the day passed for a session without a question: {row:#}"
     );
     let still = open(&stage, &id, 1);
     assert_eq!(
@@ -436,7 +436,7 @@ fn e13_waiting_for_a_person_does_not_consume_the_time_limit() {
     let id = stage.spawn(&["--time-limit", "8s", "Paint it."]);
     let asked = open(&stage, &id, 1);
     let since = asked["asked_at"].as_i64().unwrap();
-    // The limit passes while nobody answers; the clock is the condition here.
+    // The limit passes while the question is open. The clock itself is the condition here.
     eventually("the limit is over", || {
         let made = stage.home.root().join("clock");
         std::fs::write(&made, "").unwrap();

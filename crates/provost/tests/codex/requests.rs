@@ -1,4 +1,4 @@
-//! Approvals: shown whole, decided by a person or by the project's rules, and never by the agent.
+//! Approvals: shown in full, decided by a user or by the project's rules, and never by the agent.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ const ONE_COMMAND: &str = r#"
     { items = [{ shell = "echo hello >> ../../outside.txt", escalate = true, justification = "May I write beside it?" }] },
     { items = [{ message = "Gone on." }] },"#;
 
-/// One turn of these responses, then the structured result.
+/// One turn with these responses, then the structured result.
 pub(crate) fn turn_of(responses: &str) -> String {
     let result = r#"{ message = '{"status":"completed","summary":"done"}' }"#;
     format!(
@@ -22,7 +22,7 @@ pub(crate) fn turn_of(responses: &str) -> String {
     )
 }
 
-/// Waits for a request that is open and gives it.
+/// Waits for an open request and returns it.
 #[track_caller]
 pub(crate) fn open(stage: &Stage, id: &str, no: u32) -> Value {
     let name = format!("{id}.q{no}");
@@ -34,14 +34,14 @@ fn find<'a>(row: &'a Value, name: &str) -> Option<&'a Value> {
     row["requests"].as_array()?.iter().find(|request| request["id"] == name)
 }
 
-/// How many tool calls had an outcome with this in it, as the model was told.
+/// Counts the tool outputs containing `part` that the model received.
 pub(crate) fn told(stage: &Stage, part: &str) -> usize {
     let requests = stage.model.requests();
     let last = requests.iter().map(|recorded| recorded.request.outputs()).max_by_key(Vec::len);
     last.unwrap_or_default().iter().filter(|(_, output)| output.contains(part)).count()
 }
 
-/// Every file below the root of the test's home.
+/// Returns every file below the root of the test's home.
 pub(crate) fn files(stage: &Stage) -> Vec<PathBuf> {
     let (mut found, mut dirs) = (Vec::new(), vec![stage.home.root().to_owned()]);
     while let Some(dir) = dirs.pop() {
@@ -56,7 +56,7 @@ pub(crate) fn files(stage: &Stage) -> Vec<PathBuf> {
     found
 }
 
-/// The file in which Codex keeps a session's conversation, in the home that Provost gave it.
+/// Returns the rollout of a session, in the Codex home that Provost created.
 #[track_caller]
 pub(crate) fn rollout(stage: &Stage, id: &str) -> PathBuf {
     let store = stage.path().join("agents").join(id);
@@ -69,14 +69,14 @@ pub(crate) fn rollout(stage: &Stage, id: &str) -> PathBuf {
     only.clone()
 }
 
-/// Codex keeps what it was allowed for ever in a file; Provost must never make it do so.
+/// Asserts that Codex stored no permanent permissions; Provost must never make it do so.
 #[track_caller]
 fn assert_no_rules(stage: &Stage) {
     let found = files(stage).into_iter().find(|path| path.ends_with("rules/default.rules"));
     assert_eq!(found, None);
 }
 
-/// A directory outside of the repository, in which the sandbox allows nothing.
+/// A directory outside the repository and the sandbox.
 fn around(stage: &Stage) -> &Path {
     stage.home.root()
 }
@@ -107,7 +107,7 @@ fn a_command_is_shown_whole_and_runs_when_it_was_approved() {
         for part in parts {
             assert!(shown.contains(part), "{part} is not in {shown}");
         }
-        assert_eq!(outside(&stage), "", "nobody has allowed it yet");
+        assert_eq!(outside(&stage), "", "it is not approved yet");
         stage.home.provost(&["approve", &id]).ok();
         let row = stage.sealed(&id);
         assert_eq!(row["state"], "completed", "{row:#}");
@@ -126,7 +126,7 @@ fn a_denied_command_is_told_to_the_model_and_cannot_be_approved_later() {
         let request = asked["id"].as_str().unwrap();
         stage.home.provost(&["deny", request]).ok();
         let row = stage.sealed(&id);
-        assert_eq!(row["state"], "completed", "the turn goes on: {row:#}");
+        assert_eq!(row["state"], "completed", "the turn continues: {row:#}");
         assert_eq!(told(&stage, "rejected"), 1, "{which:?}: {:#?}", stage.model.requests().last());
         assert!(stage.events_of(&id, "request.contradicted").is_empty(), "{which:?}");
         let late = stage.home.provost(&["approve", request]);
@@ -136,14 +136,14 @@ fn a_denied_command_is_told_to_the_model_and_cannot_be_approved_later() {
     }
 }
 
-/// Who is first of two clients cannot be arranged, so a script gives Codex the other answer.
+/// A test cannot arrange which of two clients answers first, so a script gives Codex the other answer.
 #[test]
 fn a_command_that_was_denied_and_runs_all_the_same_is_flagged_and_told() {
-    for (answer, told, other) in [("deny", "decline", "accept"), ("approve", "accept", "decline")] {
+    for (answer, sent, other) in [("deny", "decline", "accept"), ("approve", "accept", "decline")] {
         let Some(mut stage) = Stage::with(Which::Oldest, &turn_of(ONE_COMMAND)) else { return };
         stage.stand_in(&format!(
             r#"[ "$1" = app-server ] || exec "$REAL" "$@"
-sed -u 's/"decision":"{told}"/"decision":"{other}"/' | "$REAL" "$@""#
+sed -u 's/"decision":"{sent}"/"decision":"{other}"/' | "$REAL" "$@""#
         ));
         let id = stage.spawn(&["Write it."]);
         let asked = open(&stage, &id, 1);
@@ -197,7 +197,7 @@ fn a_change_outside_of_the_roots_is_shown_as_a_diff() {
     assert!(asked["subject"]["diff"].as_str().unwrap().contains("a new line"), "{asked:#}");
     let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
     assert!(shown.contains("a new line"), "{shown}");
-    assert!(!place.exists(), "nobody has allowed it yet");
+    assert!(!place.exists(), "it is not approved yet");
     stage.home.provost(&["approve", &id]).ok();
     assert_eq!(stage.sealed(&id)["state"], "completed");
     assert_eq!(fs::read_to_string(place).unwrap(), "a new line\n");
@@ -229,7 +229,7 @@ fn an_approval_expires_if_that_was_asked_for_and_the_agent_is_told() {
     let Some(stage) = Stage::new(&turn_of(asks)) else { return };
     stage.configure("[approvals]\nversion = 1\nexpire_after = \"1s\"\n");
     let id = stage.spawn(&["Try it."]);
-    assert_eq!(stage.sealed(&id)["state"], "completed", "the agent goes on without it");
+    assert_eq!(stage.sealed(&id)["state"], "completed", "the agent continues without it");
     let ruled = stage.events_of(&id, "request.ruled");
     assert_eq!(ruled.len(), 1, "{ruled:#?}");
     assert!(ruled[0]["data"]["rule"].as_str().unwrap().starts_with("expired"), "{ruled:#?}");
@@ -261,7 +261,7 @@ fn the_projects_rules_decide_each_of_several_approvals() {
         assert_eq!(ruled.len(), 2, "{ruled:#?}");
         stage.home.provost(&["deny", &id]).ok();
         assert_eq!(stage.sealed(&id)["state"], "completed");
-        assert!(!root.join("more.txt").exists(), "shell syntax is no word of a rule");
+        assert!(!root.join("more.txt").exists(), "a rule never matches shell syntax");
         assert_no_rules(&stage);
         stage.model.assert_all_as_scripted();
     }
@@ -300,7 +300,7 @@ fn r10_an_approval_ends_with_the_session_and_a_later_one_is_refused() {
 #[test]
 fn r13_an_agent_can_neither_approve_nor_answer() {
     let tries = r#"
-    { items = [{ shell = "$PROVOST_BIN approve SESSION > told 2>&1; echo $? > code; env -i PROVOST_HOME=$PROVOST_HOME setsid -w $PROVOST_BIN approve SESSION.q1 >> told 2>&1; echo $? >> code; $PROVOST_BIN answer SESSION yes >> told 2>&1; echo $? >> code" }] },
+    { items = [{ shell = "$PROVOST_BIN approve SESSION > printed 2>&1; echo $? > code; env -i PROVOST_HOME=$PROVOST_HOME setsid -w $PROVOST_BIN approve SESSION.q1 >> printed 2>&1; echo $? >> code; $PROVOST_BIN answer SESSION yes >> printed 2>&1; echo $? >> code" }] },
     { items = [{ message = "Tried." }] },"#;
     for sandbox in ["workspace-write", "full-access"] {
         let Some(stage) = Stage::new(&turn_of(ONE_COMMAND)) else { return };
@@ -309,7 +309,7 @@ fn r13_an_agent_can_neither_approve_nor_answer() {
         stage.model.add(Scenario::parse(&turn_of(&tries.replace("SESSION", &asking))).unwrap());
         let id = stage.spawn(&["--sandbox", sandbox, "Try it."]);
         assert_eq!(stage.sealed(&id)["state"], "completed");
-        let (codes, said) = (stage.repo.read("code"), stage.repo.read("told"));
+        let (codes, said) = (stage.repo.read("code"), stage.repo.read("printed"));
         let all_refused = codes.lines().count() == 3 && codes.lines().all(|code| code != "0");
         assert!(all_refused, "{sandbox}: {codes} {said}");
         if sandbox == "full-access" {

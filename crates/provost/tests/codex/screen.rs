@@ -1,4 +1,4 @@
-//! A terminal that a person looks at, in tmux.
+//! A tmux terminal, as a user sees it.
 
 use std::process::Command;
 
@@ -6,17 +6,17 @@ use provost_testkit::harness::eventually;
 
 use crate::kit::Stage;
 
-/// A terminal in which a command of provost runs. Dropping it closes the terminal.
+/// A terminal that runs a Provost command. Dropping it closes the terminal.
 pub(crate) struct Screen<'a>(&'a Stage);
 
 impl<'a> Screen<'a> {
-    /// Runs a command until it ends or is left.
+    /// Runs a command until it ends or is detached.
     pub(crate) fn begin(stage: &'a Stage, arguments: &[&str]) -> Self {
         let words = words(stage, arguments);
         Self::run(stage, &words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// The same, on a screen that stays when the command has ended, so that all of it can be read.
+    /// Runs a command in a terminal that stays open after the command ended, so that its output can be read.
     pub(crate) fn begin_and_stay(stage: &'a Stage, arguments: &[&str]) -> Self {
         let line = format!("{}; cat", words(stage, arguments).join(" "));
         Self::run(stage, &[&line])

@@ -1,4 +1,4 @@
-//! Secret answers: they reach the agent, and of Provost's own things they are in none.
+//! Secret answers reach the agent, but appear in none of Provost's files or output.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use crate::{
     screen::Screen,
 };
 
-/// How long nobody looks at the processes between two looks.
+/// Pause between two scans of the processes.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 const CANARY: &str = "c4n4ry-s3cr3t-9f27";
@@ -58,7 +58,7 @@ fn r06_a_secret_answer_is_in_no_file_argument_environment_or_output_of_provost()
     stage.model.wait_for_hold("door");
     let outputs = stage.model.requests().pop().unwrap().request.outputs();
     let heard = outputs.iter().filter(|(_, text)| text.contains(canary)).count();
-    assert_eq!(heard, 1, "it reached the agent: {outputs:?}");
+    assert_eq!(heard, 1, "it did not reach the agent once: {outputs:?}");
     assert!(stage.repo.read("environment").contains("PROVOST_SESSION="), "a command ran since");
     assert_hidden(&stage, &id, canary);
     stage.model.release("door");
@@ -72,14 +72,14 @@ fn r06_a_secret_answer_is_in_no_file_argument_environment_or_output_of_provost()
     assert_hidden(&stage, &id, canary);
     assert_eq!(hits(&stage, canary), [rollout(&stage, &id)], "as it is documented");
     stage.provost(&["gc", "--apply", "--older-than", "0s"]).ok();
-    assert_eq!(hits(&stage, canary), Vec::<PathBuf>::new(), "what was put away holds no secret");
+    assert_eq!(hits(&stage, canary), Vec::<PathBuf>::new(), "gc left no secret behind");
     assert!(!stage.path().join("agents").join(&id).exists(), "all of Codex's store is gone");
     let (looks, seen) = watch.end();
     assert!(looks > 10, "{looks} looks at all processes");
     assert_eq!(seen, BTreeSet::new());
 }
 
-/// A secret that is escaped in JSON, and what shows it whatever the escapes are.
+/// A secret that needs escapes in JSON, and a part of it that shows up whatever the escapes.
 const REPEATED: (&str, &str) = (r#"c4n4ry-9f27-"x\y"#, "c4n4ry-9f27");
 
 #[test]
@@ -112,13 +112,13 @@ fn a_secret_that_the_agent_repeats_is_in_no_journal_and_no_event() {
         }
         assert_eq!(stage.events_of(&id, "claim.made").len(), 2);
         assert_only_in(&stage, &id, canary, "codex");
-        let told = stage.provost(&["logs", &id, "--raw"]).ok().stdout.clone();
-        assert!(told.contains("You said ") && told.contains("*****"), "{which:?}: {told}");
+        let logs = stage.provost(&["logs", &id, "--raw"]).ok().stdout.clone();
+        assert!(logs.contains("You said ") && logs.contains("*****"), "{which:?}: {logs}");
         let said = stage.model.requests();
         let heard = said.iter().filter(|made| made.request.last_output().contains(canary)).count();
         assert!(heard >= 2, "the agent knows it: {heard}");
 
-        // The process is another one, and may be told the conversation once more.
+        // A new process, which may receive the whole conversation again.
         stage.provost(&["send", &id, "Once more."]).ok();
         assert_eq!(stage.sealed(&id)["state"], "completed");
         assert_only_in(&stage, &id, canary, "codex");
@@ -126,7 +126,7 @@ fn a_secret_that_the_agent_repeats_is_in_no_journal_and_no_event() {
     }
 }
 
-/// A process that has the secret is found, by its arguments and by its environment.
+/// Asserts that a process with the secret is found, both by its arguments and by its environment.
 #[track_caller]
 fn assert_search_finds(secret: &str) {
     let in_arguments = ["-c", "read nothing", secret];
@@ -135,13 +135,13 @@ fn assert_search_finds(secret: &str) {
         shown.args(arguments).env("SHOWN", variable).stdin(Stdio::piped());
         let mut shown = shown.spawn().unwrap();
         eventually("it is found", || processes_with(secret).pop());
-        // Its input ends, and so it does.
+        // Closing its input ends it.
         shown.wait().unwrap();
         assert_eq!(processes_with(secret), Vec::<String>::new());
     }
 }
 
-/// Looks at the arguments and the environment of every process of the machine, again and again.
+/// Scans the arguments and environment of every process on the machine, repeatedly.
 struct Watch {
     end: Sender<()>,
     looking: JoinHandle<(usize, BTreeSet<String>)>,
@@ -162,14 +162,14 @@ impl Watch {
         Watch { end, looking }
     }
 
-    /// Gives how often it looked and what it saw.
+    /// Returns the number of scans and the processes found.
     fn end(self) -> (usize, BTreeSet<String>) {
         drop(self.end);
         self.looking.join().unwrap()
     }
 }
 
-/// Files with the secret in them.
+/// Returns the files that contain the secret.
 fn hits(stage: &Stage, secret: &str) -> Vec<PathBuf> {
     let has = |path: &PathBuf| {
         let bytes = fs::read(path).unwrap_or_default();
@@ -178,13 +178,13 @@ fn hits(stage: &Stage, secret: &str) -> Vec<PathBuf> {
     files(stage).into_iter().filter(has).collect()
 }
 
-/// Demands that only Codex's own record of the conversation has the secret, and that no command shows it.
+/// Asserts that only Codex's rollouts contain the secret, and that no command shows it.
 #[track_caller]
 fn assert_hidden(stage: &Stage, id: &str, secret: &str) {
     assert_only_in(stage, id, secret, "codex/sessions");
 }
 
-/// Demands that the secret is only in this part of Codex's own store, and that no command shows it.
+/// Asserts that only this part of Codex's store contains the secret, and that no command shows it.
 #[track_caller]
 fn assert_only_in(stage: &Stage, id: &str, secret: &str, part: &str) {
     let store = stage.path().join("agents").join(id).join(part);
@@ -202,12 +202,12 @@ fn assert_only_in(stage: &Stage, id: &str, secret: &str, part: &str) {
         &["ls", "--all"],
         &["ls", "--all", "--json"],
     ] {
-        let told = stage.provost(arguments);
-        assert!(!told.stdout.contains(secret) && !told.stderr.contains(secret), "{told:#?}");
+        let output = stage.provost(arguments);
+        assert!(!output.stdout.contains(secret) && !output.stderr.contains(secret), "{output:#?}");
     }
 }
 
-/// Processes that show a text in their arguments or their environment, whosever they are.
+/// Returns the arguments and environments that contain a text, of processes of any user.
 fn processes_with(text: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let shown = processes.map(|process| {

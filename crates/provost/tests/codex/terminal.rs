@@ -1,4 +1,4 @@
-//! Codex's own screen in a terminal that Provost hosts, and a Codex that somebody else started.
+//! Codex's own screen in a terminal hosted by Provost, and a Codex that was started outside Provost.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     screen::Screen,
 };
 
-/// Answers once, then waits behind a door in its second turn.
+/// Responds once, then blocks on hold `door` in its second turn.
 const TALKS: &str = r#"
 [[thread]]
 turn = [
@@ -17,7 +17,7 @@ turn = [
 ]
 "#;
 
-/// Asks for an approval, then is done.
+/// Asks for an approval, then finishes.
 const ASKS: &str = r#"
 [[thread]]
 turn = [
@@ -28,7 +28,7 @@ turn = [
 ]
 "#;
 
-/// A stage, and a session in a terminal whose directory the user said may be trusted.
+/// An environment and a session in a terminal whose directory the user trusts.
 pub(crate) fn hosted(scenario: &str, instruction: &str) -> Option<(Stage, String)> {
     let stage = Stage::new(scenario)?;
     let path = stage.repo.path().display().to_string();
@@ -51,7 +51,7 @@ fn a07_text_is_typed_at_the_prompt_and_delivered_by_the_agents_own_record() {
     stage.model.wait_for_hold("door");
     let row = stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
     assert_eq!(row["state"], "working", "{row:#}");
-    // Nothing is typed into an open turn: it waits, with the reason.
+    // Nothing is typed during a turn: the message stays queued, with the reason.
     stage.home.provost(&["send", &id, "And a third."]).ok();
     let row = stage.home.wait_state(&id, |row| row["messages"][2]["reason"].is_string());
     assert_eq!(row["messages"][2]["fate"], "queued", "{row:#}");
@@ -84,7 +84,7 @@ fn a_directory_that_nobody_trusts_is_a_dialog_that_nothing_is_typed_into() {
     let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
     assert_eq!(row["requests"][0]["kind"], "dialog", "{row:#}");
     assert!(row["requests"][0]["title"].as_str().unwrap().contains("trust"), "{row:#}");
-    // A key that was pressed for it would end Codex, and a text is nothing that it takes.
+    // Pressing a key would end Codex, and the dialog takes no text.
     let attach = format!("provost attach {}", &id[id.len() - 8..]);
     assert_eq!(row["requests"][0]["commands"], json!([attach]));
     let request = row["requests"][0]["id"].as_str().unwrap();
@@ -103,7 +103,7 @@ fn a_directory_that_nobody_trusts_is_a_dialog_that_nothing_is_typed_into() {
     assert_eq!(
         stage.home.wait_state(&id, |_| true)["state"],
         "needs_input",
-        "a closed viewport ends nothing"
+        "closing the terminal changes nothing"
     );
     stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
     stage.sealed(&id);
@@ -144,7 +144,7 @@ fn t04_escape_on_the_screen_during_a_turn_is_interrupted_and_not_done() {
     stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
 }
 
-/// The oldest version whose records are understood has fewer ways to say how it is, and a question of its own.
+/// The oldest version with supported rollouts reports less about its state, and shows a dialog of its own.
 #[test]
 fn the_oldest_codex_is_hosted_and_its_offer_of_another_model_is_left_to_a_person() {
     let Some(stage) = Stage::with(Which::Oldest, TALKS) else { return };
@@ -175,17 +175,17 @@ fn a_crash_of_the_daemon_loses_nothing_of_a_terminal() {
     stage.model.release("door");
     let row = stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 2);
     assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{row:#}");
-    eventually("both turns are told once", || {
+    eventually("both turns are recorded once", || {
         let events = stage.home.provost(&["events", &id, "--json"]);
         let count = |kind: &str| events.stdout.matches(&format!("\"{kind}\"")).count();
-        let told = (count("turn.started"), count("turn.ended"));
-        if told == (2, 2) { Ok(()) } else { Err(format!("{told:?}")) }
+        let counts = (count("turn.started"), count("turn.ended"));
+        if counts == (2, 2) { Ok(()) } else { Err(format!("{counts:?}")) }
     });
     stage.home.provost(&["stop", &id]).ok();
     stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
 }
 
-/// A Codex in a terminal of its own, as a person starts one.
+/// A Codex in its own terminal, as a user starts one.
 pub(crate) struct Theirs<'a> {
     stage: &'a Stage,
     pub(crate) screen: Screen<'a>,
@@ -207,8 +207,8 @@ impl<'a> Theirs<'a> {
     pub(crate) fn pid(&self) -> String {
         let mut found = String::new();
         eventually("Codex writes its conversation", || {
-            let told = self.stage.home.provost(&["discover", "--json"]).ok().json();
-            let agents = told["agents"].as_array().unwrap().clone();
+            let discovered = self.stage.home.provost(&["discover", "--json"]).ok().json();
+            let agents = discovered["agents"].as_array().unwrap().clone();
             let cwd = self.stage.repo.path().display().to_string();
             let ours = agents.iter().find(|one| one["cwd"] == cwd && one["rollout"].is_string());
             match ours {
@@ -229,10 +229,10 @@ fn an_agent_of_somebody_else_is_discovered_adopted_and_watched_to_its_end() {
     let theirs = Theirs::begin(&stage);
     theirs.screen.shows("First is done.");
     let pid = theirs.pid();
-    // Its home is its own: who writes a conversation is asked before files are looked for.
-    let told = stage.home.provost(&["discover", "--json"]).ok().json();
+    // It uses another Codex home: the process that writes the rollout is checked before any search for files.
+    let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
     let number: u64 = pid.parse().unwrap();
-    let ours = told["agents"].as_array().unwrap().iter().find(|one| one["pid"] == number);
+    let ours = discovered["agents"].as_array().unwrap().iter().find(|one| one["pid"] == number);
     let thread = ours.unwrap()["thread"].as_str().unwrap().to_owned();
     let other = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
     stage.home.provost(&["adopt", "--pid", &pid, "--thread", other]).exits(3);
@@ -247,7 +247,7 @@ fn an_agent_of_somebody_else_is_discovered_adopted_and_watched_to_its_end() {
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["state"] == "working");
     let refused = stage.home.provost(&["stop", &id]);
-    assert!(refused.exits(4).stderr.contains("somebody else"), "{refused:#?}");
+    assert!(refused.exits(4).stderr.contains("not started by Provost"), "{refused:#?}");
     stage.home.daemon().kill();
     stage.model.release("door");
     stage.home.wait_state(&id, |row| row["state"] == "idle");
@@ -255,5 +255,5 @@ fn an_agent_of_somebody_else_is_discovered_adopted_and_watched_to_its_end() {
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
     let flags = row["flags"].as_array().unwrap();
-    assert!(flags.contains(&json!("exit_code_unobserved")), "never guessed: {row:#}");
+    assert!(flags.contains(&json!("exit_code_unobserved")), "exit code unknown: {row:#}");
 }

@@ -1,4 +1,4 @@
-//! The agent's ways to say how its work stands, each used from inside Codex and its real sandbox.
+//! Every way for the agent to report on its work, used from inside Codex and its real sandbox.
 
 use provost_testkit::harness::provost_bin;
 use serde_json::json;
@@ -50,8 +50,8 @@ fn a_malformed_call_is_told_what_was_expected_and_claims_nothing() {
     let Some(stage) = Stage::new(scenario) else { return };
     let id = stage.spawn(&["Claim."]);
     assert_eq!(stage.sealed(&id)["claim"], "failed");
-    let told = stage.model.requests()[1].request.last_output();
-    assert!(told.contains("provost_report expects"), "{told}");
+    let output = stage.model.requests()[1].request.last_output();
+    assert!(output.contains("provost_report expects"), "{output}");
 }
 
 #[test]
@@ -70,13 +70,16 @@ fn a_report_by_a_command_in_the_sandbox_counts_before_the_turn_ends() {
         let Some(stage) = Stage::with(which, &scenario) else { return };
         let id = stage.spawn(&["Report."]);
         let row = stage.sealed(&id);
-        let told = stage.model.requests().last().unwrap().request.last_output();
+        let output = stage.model.requests().last().unwrap().request.last_output();
         assert_eq!(
             (&row["state"], &row["claim_text"]),
             (&json!("completed"), &json!("by hand")),
-            "{which:?}: {row:#}\n{told}"
+            "{which:?}: {row:#}\n{output}"
         );
-        assert!(told.contains("\"dropped\""), "the socket cannot be reached from there: {told}");
+        assert!(
+            output.contains("\"dropped\""),
+            "the socket cannot be reached from there: {output}"
+        );
         assert!(stage.events_of(&id, "result.asked").is_empty());
         stage.model.assert_all_as_scripted();
     }

@@ -1,4 +1,4 @@
-//! What is typed into Codex's own screen, and into nothing else that stands there.
+//! Text is typed into Codex's composer, and never into anything else on its screen.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{kit::Stage, screen::Screen};
 
-/// Answers whatever it is told.
+/// Responds to every prompt.
 const TALKS: &str = r#"
 [[thread]]
 turn = [
@@ -21,7 +21,7 @@ turn = [
 ]
 "#;
 
-/// Asks for two approvals, one after the other.
+/// Asks for two approvals, one after another.
 const ASKS_TWICE: &str = r#"
 [[thread]]
 turn = [
@@ -33,7 +33,7 @@ turn = [
 ]
 "#;
 
-/// Asks for an approval, and waits behind a door after it.
+/// Asks for an approval, then blocks on hold `door`.
 const ASKS_AND_WAITS: &str = r#"
 [[thread]]
 turn = [
@@ -44,7 +44,7 @@ turn = [
 ]
 "#;
 
-/// A session on Codex's own screen, in a directory that may be trusted.
+/// A session on Codex's own screen, in a trusted directory.
 fn hosted(scenario: &str, instruction: &[&str]) -> Option<(Stage, String)> {
     let stage = Stage::new(scenario)?;
     let path = stage.repo.path().display().to_string();
@@ -65,7 +65,7 @@ fn fate(row: &Value, no: usize) -> &str {
     row["messages"][no]["fate"].as_str().unwrap_or_default()
 }
 
-/// Waits until a message waits for this reason.
+/// Waits until a message is queued for this reason.
 #[track_caller]
 fn waits(stage: &Stage, id: &str, no: usize, why: &str) {
     stage.home.wait_state(id, |row| {
@@ -74,7 +74,7 @@ fn waits(stage: &Stage, id: &str, no: usize, why: &str) {
     });
 }
 
-/// Waits until so many people are known to be at the screen.
+/// Waits until this number of viewers is recorded.
 #[track_caller]
 fn attended(stage: &Stage, id: &str, people: u32) {
     eventually(&format!("{people} at the screen"), || {
@@ -83,7 +83,7 @@ fn attended(stage: &Stage, id: &str, people: u32) {
     });
 }
 
-/// What the model was told by each call that a turn began with.
+/// Returns the prompts of all scripted model requests.
 fn told(stage: &Stage) -> Vec<String> {
     let scripted = |made: &&Recorded| matches!(&made.served, Served::Scripted(_));
     let calls = stage.model.requests();
@@ -94,7 +94,7 @@ fn file(stage: &Stage, name: &str) -> PathBuf {
     stage.repo.path().join(name)
 }
 
-/// The request that is open.
+/// The id of the open request.
 fn open_request(row: &Value) -> String {
     row["requests"][0]["id"].as_str().unwrap().to_owned()
 }
@@ -108,7 +108,7 @@ fn a07_an_answer_that_waited_is_not_typed_into_what_is_asked_next() {
     screen.shows("May I first?");
     attended(&stage, &id, 1);
     stage.home.provost(&["approve", &first]).ok();
-    waits(&stage, &id, 1, "somebody is at its screen");
+    waits(&stage, &id, 1, "a user is at its screen");
     screen.tmux(&["send-keys", "y"]);
     screen.shows("May I then?");
     let row = stage.home.wait_state(&id, |row| fate(row, 1) == "undeliverable");
@@ -131,7 +131,7 @@ fn an_interrupt_that_waits_for_a_question_does_not_call_off_what_is_approved() {
     let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
     let request = open_request(&row);
     stage.home.provost(&["interrupt", &id]).ok();
-    waits(&stage, &id, 1, "asks something");
+    waits(&stage, &id, 1, "open request");
     stage.home.provost(&["approve", &request]).ok();
     stage.home.wait_state(&id, |row| row["state"] == "idle");
     assert!(file(&stage, "one.txt").exists(), "it was approved first");
@@ -181,7 +181,7 @@ fn what_a_person_left_half_written_is_not_sent_with_the_next_text() {
     drop(screen);
     attended(&stage, &id, 0);
     send(&stage, &id, "Now the second.").ok();
-    waits(&stage, &id, 1, "something is written at its prompt");
+    waits(&stage, &id, 1, "its prompt has unsent text");
     let screen = Screen::begin(&stage, &["attach", &id]);
     screen.shows("half a thought");
     screen.tmux(&["send-keys", "C-u"]);
@@ -193,7 +193,7 @@ fn what_a_person_left_half_written_is_not_sent_with_the_next_text() {
     end(&stage, &id);
 }
 
-/// A window of tmux is there although nobody looks at it, and so nobody is at the agent's screen.
+/// A tmux window without a client does not count as a viewer.
 #[test]
 fn a_session_in_a_window_is_spoken_to_unless_somebody_looks_at_it() {
     let Some((stage, id)) = hosted(TALKS, &["--tmux", "Do the first."]) else { return };
@@ -201,8 +201,8 @@ fn a_session_in_a_window_is_spoken_to_unless_somebody_looks_at_it() {
     send(&stage, &id, "Now the second.").ok();
     stage.home.wait_state(&id, |row| fate(row, 1) == "delivered" && row["turns"] == 2);
     stage.home.wait_state(&id, |row| row["state"] == "idle");
-    assert_eq!(stage.events_of(&id, "people.attached").len(), 0, "the window is nobody");
-    // A terminal that is closed is left as well as one that is detached.
+    assert_eq!(stage.events_of(&id, "people.attached").len(), 0, "the window is not a viewer");
+    // Closing the terminal detaches as well.
     let screen = Screen::begin(&stage, &["attach", "--tmux", &id]);
     attended(&stage, &id, 1);
     drop(screen);
@@ -211,7 +211,7 @@ fn a_session_in_a_window_is_spoken_to_unless_somebody_looks_at_it() {
     screen.shows("Second is done.");
     attended(&stage, &id, 1);
     send(&stage, &id, "Now the third.").ok();
-    waits(&stage, &id, 2, "somebody is at its screen");
+    waits(&stage, &id, 2, "a user is at its screen");
     screen.tmux(&["send-keys", "C-b", "d"]);
     screen.shows("detached");
     attended(&stage, &id, 0);
@@ -228,7 +228,7 @@ fn what_codex_takes_for_a_picture_is_given_up_and_the_next_text_goes() {
     send(&stage, &id, "Now the third.").ok();
     let row = stage.home.wait_state(&id, |row| fate(row, 2) == "delivered");
     assert_eq!(fate(&row, 1), "undeliverable", "{row:#}");
-    assert!(row["messages"][1]["reason"].as_str().unwrap().contains("own record"), "{row:#}");
+    assert!(row["messages"][1]["reason"].as_str().unwrap().contains("transcript"), "{row:#}");
     end(&stage, &id);
 }
 
@@ -241,7 +241,7 @@ fn a_text_that_is_sent_while_the_agent_starts_is_typed_though_nobody_asks_for_it
     end(&stage, &id);
 }
 
-/// A picture of one dot.
+/// A PNG image of one pixel.
 const DOT: &[u8] = &[
     0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52,
     0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x02, 0x00, 0x00, 0x00, 0x90, 0x77, 0x53,

@@ -2,7 +2,7 @@
 
 use crate::kit::{Stage, Which};
 
-/// Edits a file by a shell command, then claims to be done by the structured result.
+/// Edits a file with a shell command, then claims completion with the structured result.
 const EDITS: &str = r#"
 [[thread]]
 turn = [
@@ -37,7 +37,7 @@ fn r16_work_by_shell_commands_counts_and_the_result_is_asked_for_once() {
     }
 }
 
-/// Leaves a command running that changes the work again and again.
+/// Leaves a command running that keeps changing the work.
 const RESTLESS: &str = r#"
 [[thread]]
 turn = [{ response = [
@@ -50,7 +50,7 @@ turn = [{ response = [
 #[test]
 fn what_a_turn_leaves_running_is_ended_before_its_work_is_looked_at() {
     let Some(stage) = Stage::new(RESTLESS) else { return };
-    // It may be ended after it emptied the file, and before it wrote.
+    // It may be killed between emptying the file and writing to it.
     let id = stage.spawn(&["--worktree", "--check", "test -e noise.txt", "Make noise."]);
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");

@@ -1,9 +1,9 @@
-//! The fault campaign: an operator works while daemon, holders, agents and git are killed and resources run short.
+//! The fault campaign: an operator works while the daemon, holders, agents and git are killed and resources run short.
 //!
-//! Afterwards everything drains, and the outside world is counted: nothing that was acknowledged is lost, nothing took
-//! effect twice, and every outcome is one that its script may have.
+//! Afterwards everything drains, and the effects outside Provost are counted. Nothing acknowledged is lost, nothing
+//! took effect twice, and every outcome is one that its script allows.
 //!
-//! `PROVOST_SEED` repeats a campaign, `PROVOST_CAMPAIGN_KILLS` sets its length, and `PROVOST_CAMPAIGN_FAULTS` names its
+//! `PROVOST_SEED` repeats a campaign, `PROVOST_CAMPAIGN_KILLS` sets its length, and `PROVOST_CAMPAIGN_FAULTS` lists its
 //! faults, such as `daemon,holder`.
 
 mod faults;
@@ -20,10 +20,10 @@ use serde_json::Value;
 use faults::{Fault, KILLED, Saboteur};
 use operator::{Job, Kind, Operator};
 
-/// How long everything may take to drain.
+/// Timeout for everything to drain.
 const DRAIN: Duration = Duration::from_secs(100);
 
-/// A small generator, so that a seed repeats a campaign.
+/// A small random number generator, so that a seed repeats a campaign.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -31,7 +31,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -51,7 +51,7 @@ fn campaign_loses_nothing_repeats_nothing_and_ends_right() {
     println!("campaign: seed {seed}, {kills} kills, {}", saboteur.describe());
     let mut round = 0;
     while saboteur.kills() < kills {
-        // Something is always under way, so that there is something to kill.
+        // A command is always in progress, so that there is something to kill.
         let given = operator.give(&mut random, round);
         saboteur.strike(&operator, &mut random);
         operator.finish(given, &mut saboteur);
@@ -64,7 +64,7 @@ fn campaign_loses_nothing_repeats_nothing_and_ends_right() {
     let violations = violations(&operator, &saboteur);
     println!("campaign: {} jobs, {}", operator.jobs.len(), saboteur.describe());
     operator.leave();
-    // The home is looked at while its disk is still mounted.
+    // Dropped first, because the home is checked while its disk is still mounted.
     drop(operator);
     assert!(
         violations.is_empty(),
@@ -74,7 +74,7 @@ fn campaign_loses_nothing_repeats_nothing_and_ends_right() {
     );
 }
 
-/// The faults that this campaign has.
+/// Returns the faults of this campaign.
 fn chosen() -> Vec<Fault> {
     let Some(named) = variable("PROVOST_CAMPAIGN_FAULTS") else {
         return if deep() { Fault::ALL.to_vec() } else { Fault::USUAL.to_vec() };
@@ -83,7 +83,7 @@ fn chosen() -> Vec<Fault> {
     Fault::ALL.into_iter().filter(|fault| named.contains(fault.as_str())).collect()
 }
 
-/// Waits until nothing is open any more. What a victim left waiting for an answer is cancelled.
+/// Waits until nothing is open. Cancels jobs that a kill left waiting for an answer.
 fn drain(operator: &mut Operator, saboteur: &mut Saboteur) {
     operator.close_listener(saboteur);
     eventually_within(DRAIN, "everything is sealed", || {
@@ -117,7 +117,7 @@ fn drain(operator: &mut Operator, saboteur: &mut Saboteur) {
     });
 }
 
-/// The hooks that must have run: of each session but those of which a hook was killed.
+/// Returns the hooks that must have run: those of every session, except where a hook was killed.
 fn expected_hooks(
     operator: &Operator,
     saboteur: &Saboteur,
@@ -129,13 +129,13 @@ fn expected_hooks(
     ends.flat_map(|(id, state)| [format!("{id} opened"), format!("{id} {state}")]).collect()
 }
 
-/// What of a row tells why it is as it is.
+/// Summarizes the fields of a row that explain its state.
 fn short(row: &Value) -> String {
     let names = ["state", "cause", "reason", "detail", "flags", "process"];
     names.map(|name| row[name].to_string()).join(" ")
 }
 
-/// Lists what was lost, what took effect twice and what ended as it may not.
+/// Lists lost effects, repeated effects and illegal outcomes.
 fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
     let rows = operator.rows();
     let mut found = Vec::new();
@@ -179,7 +179,7 @@ fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
     found
 }
 
-/// A hook runs once: one whose holder was killed does not run again.
+/// Lists hooks that ran twice. A hook whose holder was killed does not run again.
 fn hooks(operator: &Operator) -> Vec<String> {
     let log = fs::read_to_string(operator.file("hooks")).unwrap_or_default();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -188,7 +188,7 @@ fn hooks(operator: &Operator) -> Vec<String> {
     twice.map(|(line, count)| format!("twice: hook {line} ran {count} times")).collect()
 }
 
-/// Whether a command was answered: with success, or with a refusal. One whose git was killed is asked again.
+/// Whether a command was answered, with success or with a refusal. One whose git was killed is repeated.
 pub(super) fn is_answered(output: &Output) -> bool {
     let lost_git = || [&output.stdout, &output.stderr].iter().any(|text| text.contains(KILLED));
     match output.code() {

@@ -1,4 +1,4 @@
-//! Files that were damaged while no daemon ran.
+//! Files that were damaged while no daemon was running.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn a_truncated_ledger_is_a_clear_error_and_stays_as_it_is() {
     assert_eq!(
         fs::metadata(ledger(&home)).expect("it is there").len(),
         whole / 2,
-        "nothing was repaired in silence"
+        "nothing was repaired silently"
     );
     home.leave_unchecked();
 }
@@ -83,7 +83,7 @@ fn an_event_of_a_later_version_opens_the_ledger_for_reading_only() {
             "UPDATE stream SET version = version + 1 WHERE id = (SELECT stream FROM event ORDER BY seq DESC LIMIT 1);
              INSERT INTO kind (kind, v, software) VALUES ('session.dreamt', 1, '99.0.0');",
         )
-        .expect("it can be made as a later version would");
+        .expect("the later version can be simulated");
     drop(database);
     let list = home.provost(&["ls", "--all", "--json"]);
     assert_eq!(list.ok().json()["sessions"].as_array().expect("a list").len(), ids.len());
@@ -132,11 +132,11 @@ exit = 0
     let row = home.wait_state(&id, |row| {
         row["flags"].as_array().is_some_and(|flags| flags.contains(&"output_lost".into()))
     });
-    assert_eq!(row["progress"]["done"], 1, "what was recorded stands");
-    fs::write(go, "").expect("the sign can be given");
+    assert_eq!(row["progress"]["done"], 1, "recorded progress is kept");
+    fs::write(go, "").expect("the file can be written");
     sealed(&home, &id);
-    let told = crate::kit::records(&home);
-    let count = |kind: &str| told.iter().filter(|record| record["kind"] == kind).count();
+    let recorded = crate::kit::records(&home);
+    let count = |kind: &str| recorded.iter().filter(|record| record["kind"] == kind).count();
     assert_eq!((count("turn.started"), count("progress.told"), count("output.lost")), (1, 1, 1));
     crate::kit::verified(&home);
 }

@@ -1,4 +1,4 @@
-//! A full disk: a small one of its own for the home, in a mount namespace that ends with the test.
+//! A full disk: the home is on a small file system, in a mount namespace that ends with the test.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -14,7 +14,7 @@ use crate::kit::{quick_home, text};
 const SIZE: &str = "64m";
 const BALLAST: usize = 36 << 20;
 
-/// More than fits beside the ballast, and less than fits without: then a launch has what it needs.
+/// Too much to fit next to the ballast, but little enough to leave room for a launch without it.
 const OUTPUT: u64 = 40 << 20;
 
 #[test]
@@ -31,7 +31,7 @@ fn a_full_disk_holds_the_agent_and_loses_nothing() {
         ["spawn", "--json", "--exit0-is-done", "--", &agent, &scenario.display().to_string()];
     let id = text(&disk.provost(&args).ok().json()["id"]);
     eventually("the disk is full", || (disk.free() == 0).then_some(()));
-    // What cannot be recorded is refused, and what is recorded can be read.
+    // Changes that cannot be recorded are refused, and existing records can still be read.
     let refused = eventually("a change is refused", || {
         let output = disk.provost(&["spawn", "--json", "--", "true"]);
         if output.code() == Some(6) { Ok(output) } else { Err(output) }
@@ -40,12 +40,12 @@ fn a_full_disk_holds_the_agent_and_loses_nothing() {
     let row = disk.row(&id);
     assert_eq!((&row["process"], &row["sealed"]), (&"alive".into(), &false.into()), "{row}");
     fs::remove_file(ballast).expect("room can be made");
-    let row = eventually("the session ends right", || {
+    let row = eventually("the session completes", || {
         let row = disk.row(&id);
         if row["sealed"] == true { Ok(row) } else { Err(row.to_string()) }
     });
     assert_eq!((&row["state"], &row["exit"]["code"]), (&"completed".into(), &0.into()), "{row}");
-    // The limit that was reached is the disk's: no other helps, and it is over.
+    // The disk was the limit: raising another one would not help, and the shortage is over.
     let events = disk.provost(&["events", &id, "--json", "--limit", "1000"]).ok().json();
     let events = events["events"].as_array().cloned().unwrap_or_default();
     let count = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
@@ -53,7 +53,7 @@ fn a_full_disk_holds_the_agent_and_loses_nothing() {
     assert!(count("output.no_room") > 0, "{events:#?}");
     assert_eq!(count("output.no_room"), count("output.flows"), "{events:#?}");
     let logs = disk.provost(&["logs", &id, "--raw"]);
-    assert_eq!(logs.ok().raw_stdout.len() as u64, OUTPUT, "nothing that it printed is lost");
+    assert_eq!(logs.ok().raw_stdout.len() as u64, OUTPUT, "no output is lost");
     disk.provost(&["ledger", "verify", "--json"]).ok();
     let again = text(&disk.provost(&["spawn", "--json", "--", "true"]).json()["id"]);
     let row = eventually("the next one has ended", || {
@@ -66,7 +66,7 @@ fn a_full_disk_holds_the_agent_and_loses_nothing() {
 /// A home on a small disk. Everything that uses it enters its namespace.
 pub(crate) struct Disk {
     pub(crate) home: Home,
-    /// The process that keeps the namespace.
+    /// The process that keeps the namespace alive.
     keeper: Child,
 }
 
@@ -75,7 +75,7 @@ impl Disk {
         Disk::with(&format!("size={SIZE}"))
     }
 
-    /// A disk with these options of tmpfs.
+    /// Creates a disk with these tmpfs options.
     pub(crate) fn with(options: &str) -> Disk {
         let home = quick_home();
         let script = format!(
@@ -87,12 +87,12 @@ impl Disk {
         let mut keeper = command.spawn().expect("unshare can be run");
         let mut line = String::new();
         let stdout = keeper.stdout.as_mut().expect("a pipe");
-        BufReader::new(stdout).read_line(&mut line).expect("the keeper can be heard");
+        BufReader::new(stdout).read_line(&mut line).expect("the keeper responds");
         assert_eq!(line, "ready\n", "a small disk cannot be mounted here");
         Disk { home, keeper }
     }
 
-    /// The path of a file on the disk, as seen from outside.
+    /// The path of a file on the disk, as seen from outside the namespace.
     pub(crate) fn inside(&self, name: &str) -> PathBuf {
         let path = self.home.path().join(name);
         let below = path.strip_prefix("/").expect("a home's path is absolute");
@@ -104,18 +104,18 @@ impl Disk {
         about.f_bavail
     }
 
-    /// Fills the disk up to this many bytes, in a file that can be removed again.
+    /// Fills the disk except for `left` bytes, and returns the file to remove again.
     pub(crate) fn fill(&self, left: u64) -> PathBuf {
         let ballast = self.inside("ballast");
         let about = rustix::fs::statvfs(self.inside("")).expect("the disk can be looked at");
         let free = about.f_bavail.saturating_mul(about.f_frsize);
         let bytes = usize::try_from(free.saturating_sub(left)).expect("a small disk");
-        // The last block may be gone by now.
+        // The last block may be taken by now.
         drop(fs::write(&ballast, vec![0; bytes]));
         ballast
     }
 
-    /// Takes all inodes but so many, in a directory that can be removed again.
+    /// Takes all inodes except `left`, and returns the directory to remove again.
     pub(crate) fn fill_inodes(&self, left: u64) -> PathBuf {
         let ballast = self.inside("inodes");
         fs::create_dir(&ballast).expect("there is an inode left");
@@ -137,7 +137,7 @@ impl Disk {
         self.provost_in(Path::new("/"), args)
     }
 
-    /// The same in a directory.
+    /// Like `provost`, in a directory.
     #[track_caller]
     pub(crate) fn provost_in(&self, dir: &Path, args: &[&str]) -> Output {
         let provost = self.home.command(args);
@@ -171,7 +171,7 @@ impl Drop for Disk {
         drop(self.provost(&["daemon", "stop"]));
         drop(self.keeper.kill());
         drop(self.keeper.wait());
-        // The checkouts of checks are gone with the disk.
+        // The checkouts of checks disappeared with the disk.
         for repo in fs::read_dir(self.home.root().join("repos")).into_iter().flatten().flatten() {
             let mut git = Command::new("git");
             git.args(["worktree", "prune", "--expire=now"]).current_dir(repo.path());

@@ -1,4 +1,4 @@
-//! An agent that prints without end: it is held at the limit, nothing is dropped, and the disk is bounded.
+//! An agent that prints without end: it is blocked at the limit, no output is dropped, and disk usage is bounded.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ const FLOOD: u64 = 200 << 20;
 const LIMIT: u64 = 10 << 20;
 const LINE: usize = 80;
 
-/// What a journal takes besides what was printed, in percent.
+/// Journal overhead over the printed bytes, in percent.
 const OVERHEAD: u64 = 20;
 
 #[test]
@@ -30,7 +30,7 @@ fn a_flood_is_held_at_the_limit_and_goes_on_when_it_is_raised() {
     assert_eq!(
         (&row["process"], &row["terminal"]),
         (&"alive".into(), &false.into()),
-        "it is held, not ended"
+        "it is blocked, not ended"
     );
     let next: Vec<String> = row["next"].as_array().expect("a list").iter().map(text).collect();
     assert!(next.iter().any(|command| command.contains("provost limit")), "{next:?}");
@@ -41,7 +41,7 @@ fn a_flood_is_held_at_the_limit_and_goes_on_when_it_is_raised() {
     );
     let held = size_of(&home.path().join("launches"));
     assert!((LIMIT..LIMIT + LIMIT * OVERHEAD / 100).contains(&held), "{held} bytes on the disk");
-    // A daemon that starts meanwhile changes nothing.
+    // A new daemon changes nothing.
     home.daemon().kill();
     home.wait_state(&id, |row| has_flag(row, "output_limit"));
     home.provost(&["limit", &id, "--output", "1KiB", "--json"]).exits(2);
@@ -59,7 +59,7 @@ fn has_flag(row: &serde_json::Value, flag: &str) -> bool {
     row["flags"].as_array().is_some_and(|flags| flags.contains(&flag.into()))
 }
 
-/// The digest and length of what the logs show.
+/// Returns the length and digest of the logs.
 fn printed(home: &Home, id: &str) -> (u64, String) {
     let mut command = home.command(&["logs", id, "--raw"]);
     let mut logs = command.stdout(Stdio::piped()).spawn().expect("logs can be run");
@@ -85,7 +85,7 @@ fn expected() -> (u64, String) {
     (FLOOD, hasher.finalize().to_string())
 }
 
-/// How many bytes are in a directory.
+/// Returns the number of bytes in a directory.
 pub(crate) fn size_of(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries

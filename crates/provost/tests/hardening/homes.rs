@@ -1,4 +1,4 @@
-//! Homes that cannot be used, or not as usual.
+//! Homes that are unusable or unusual.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -19,7 +19,7 @@ fn a_stale_socket_is_taken_over() {
     assert!(home.path().join("daemon.sock").exists(), "a killed daemon leaves its socket");
     assert_eq!(sealed(&home, &id)["state"], "completed");
     home.daemon().stop();
-    // One that nobody of ours made: bound, and its listener gone.
+    // A socket that no daemon made: bound, without a listener.
     drop(UnixListener::bind(home.path().join("daemon.sock")).expect("a socket can be made"));
     assert_eq!(sealed(&home, &id)["state"], "completed");
 }
@@ -34,7 +34,7 @@ fn a_daemon_whose_socket_is_taken_away_is_found_again() {
     for _ in 0..20 {
         fs::remove_file(&socket).expect("the socket is there again");
         home.provost(&["ls"]).ok();
-        // One that another put there is not the daemon's.
+        // A socket that another process put there is not the daemon's.
         let other = home.root().join("other.sock");
         let listener = UnixListener::bind(&other).expect("a socket can be made");
         let planted = fs::symlink_metadata(&other).expect("it is there").ino();
@@ -44,7 +44,7 @@ fn a_daemon_whose_socket_is_taken_away_is_found_again() {
             (found != planted).then_some(())
         });
         drop(listener);
-        assert_eq!(home.daemon().pid(), Some(pid), "the same daemon serves on");
+        assert_eq!(home.daemon().pid(), Some(pid), "the daemon was not replaced");
     }
 }
 
@@ -56,7 +56,7 @@ fn a_daemon_that_cannot_be_reached_is_not_taken_for_none() {
     let socket = home.path().join("daemon.sock");
     let aside = home.root().join("aside");
     fs::create_dir(&aside).expect("a directory can be made");
-    // Nobody removes what is no socket.
+    // Provost never removes a file that is not a socket.
     rustix::fs::renameat_with(CWD, &aside, CWD, &socket, RenameFlags::EXCHANGE)
         .expect("the two can be exchanged");
     let unheard = ["does not answer", &pid];
@@ -67,7 +67,7 @@ fn a_daemon_that_cannot_be_reached_is_not_taken_for_none() {
     assert_eq!(about["level"], "fail", "{about}");
     assert!(about["found"].to_string().contains(&pid), "{about}");
     let stopped = home.provost(&["daemon", "stop", "--json"]).ok().json();
-    assert_eq!(stopped["running"], true, "it was there, and left: {stopped}");
+    assert_eq!(stopped["running"], true, "it was running and stopped: {stopped}");
     fs::remove_dir(&socket).expect("the directory is still there");
     home.provost(&["ls"]).ok();
     assert_ne!(home.daemon().pid().expect("the next answers").to_string(), pid);
@@ -99,7 +99,7 @@ fn nothing_that_is_started_has_the_callers_descriptors() {
         );
     }
     let free = Command::new("flock").arg("-n").arg(&lock).arg("true").status();
-    assert!(free.expect("flock can be run").success(), "the caller's lock went with it");
+    assert!(free.expect("flock can be run").success(), "the caller's lock was inherited");
     home.provost(&["stop", &id]).ok();
 }
 
@@ -128,7 +128,7 @@ fn a_home_of_another_user_is_refused() {
         assert!(message.contains(&home.path().display().to_string()), "{message}");
         assert_eq!(output.json()["error"]["next"][0], "export PROVOST_HOME=DIRECTORY");
     }
-    assert!(!home.path().join("ledger").exists(), "nothing was made there");
+    assert!(!home.path().join("ledger").exists(), "nothing was created there");
 }
 
 #[test]
@@ -198,10 +198,10 @@ fn sigterm_ends_the_daemon_in_order_and_its_agents_go_on() {
     let raw =
         rustix::process::Pid::from_raw(i32::try_from(pid).expect("a pid is small")).expect("a pid");
     rustix::process::kill_process(raw, rustix::process::Signal::TERM)
-        .expect("the daemon can be told");
-    eventually("the daemon has left", || home.daemon().status().is_none().then_some(()));
+        .expect("the daemon can be signalled");
+    eventually("the daemon has stopped", || home.daemon().status().is_none().then_some(()));
     eventually("its socket is gone", || (!home.path().join("daemon.sock").exists()).then_some(()));
-    fs::write(home.root().join("go"), "").expect("the sign can be given");
+    fs::write(home.root().join("go"), "").expect("the file can be written");
     let row = sealed(&home, &id);
     assert_eq!((&row["state"], &row["exit"]["code"]), (&"completed".into(), &0.into()), "{row}");
     let log = fs::read_to_string(home.path().join("log/daemon.log")).expect("there is a log");
@@ -209,7 +209,7 @@ fn sigterm_ends_the_daemon_in_order_and_its_agents_go_on() {
     verified(&home);
 }
 
-/// Runs `provost` in a mount namespace of its own, prepared by a script.
+/// Runs `provost` in its own mount namespace, prepared by a script.
 fn inside(home: &Home, script: &str, args: &[&str]) -> provost_testkit::Output {
     let provost = home.command(args);
     let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! What the tests of this binary share.
+//! Helpers shared by the tests of this binary.
 
 use std::fs;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use provost_testkit::{Home, Output, eventually};
 use serde_json::Value;
 
-/// A home with short windows, so that a session is over in a moment.
+/// A home with short windows, so that sessions are sealed quickly.
 pub(crate) fn quick_home() -> Home {
     let mut home = Home::new();
     quicken(&mut home);
     home
 }
 
-/// Gives a home short windows.
+/// Sets short windows for a home.
 pub(crate) fn quicken(home: &mut Home) {
     home.set_env("PROVOST_SESSION_SETTLE", "150ms");
     home.set_env("PROVOST_SESSION_DRAIN", "300ms");
@@ -27,14 +27,14 @@ pub(crate) fn configure(home: &Home, text: &str) {
     fs::write(dir.join("provost.toml"), text).expect("the configuration can be written");
 }
 
-/// Spawns a command and gives the session's id.
+/// Spawns a command and returns the session's id.
 #[track_caller]
 pub(crate) fn spawn(home: &Home, args: &[&str]) -> String {
     let spawned = home.provost(&[&["spawn", "--json"], args].concat());
     text(&spawned.ok().json()["id"])
 }
 
-/// The text of a JSON string.
+/// Returns the text of a JSON string.
 #[track_caller]
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
@@ -46,8 +46,8 @@ pub(crate) fn sealed(home: &Home, id: &str) -> Value {
     home.wait_state(id, |row| row["sealed"] == true)
 }
 
-/// Demands an error as JSON: its exit code, its kind, and a message that has all these parts and says what
-/// to do next.
+/// Asserts a JSON error with this exit code and error code, whose message contains all these parts. Returns the
+/// message.
 #[track_caller]
 pub(crate) fn refused(output: &Output, exit: i32, code: &str, parts: &[&str]) -> String {
     output.exits(exit);
@@ -61,18 +61,18 @@ pub(crate) fn refused(output: &Output, exit: i32, code: &str, parts: &[&str]) ->
     message
 }
 
-/// How many lines a file has; none if it is not there.
+/// Returns the number of lines of a file; 0 if it does not exist.
 pub(crate) fn lines_of(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
-/// Waits for a file.
+/// Waits until a file exists.
 #[track_caller]
 pub(crate) fn appears(path: &Path) {
     eventually(&format!("{} appears", path.display()), || path.exists().then_some(()));
 }
 
-/// The records of the ledger, in order.
+/// Returns the records of the ledger, in order.
 #[track_caller]
 pub(crate) fn records(home: &Home) -> Vec<Value> {
     let export = home.provost(&["ledger", "export"]);
@@ -80,7 +80,7 @@ pub(crate) fn records(home: &Home) -> Vec<Value> {
     lines.into_iter().filter_map(|line| line.get("record").cloned()).collect()
 }
 
-/// Demands that the ledger is whole and says nothing else than its records.
+/// Asserts that the ledger is intact and its projections match its events.
 #[track_caller]
 pub(crate) fn verified(home: &Home) {
     home.provost(&["ledger", "verify", "--json"]).ok();

@@ -1,6 +1,6 @@
-//! Hardening on the real binary: crashes at every commit, bad input, and floods.
+//! Hardening tests on the real binary: crashes at every commit, bad input, and floods.
 
-#[expect(clippy::print_stdout, reason = "a campaign says which it is, and what it cannot do")]
+#[expect(clippy::print_stdout, reason = "a campaign prints its seed and the faults it skips")]
 mod campaign;
 mod crash;
 mod damage;

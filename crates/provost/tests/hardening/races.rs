@@ -1,4 +1,4 @@
-//! Many at once: daemons, commands that start one, and sessions.
+//! Concurrency: many daemons, many commands that start one, and many sessions.
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
@@ -10,23 +10,23 @@ use serde_json::Value;
 
 use crate::kit::{quick_home, refused, sealed, spawn, verified};
 
-/// How many commands race to start the daemon.
+/// Number of commands that race to start the daemon.
 const RACERS: usize = 50;
 
-/// How often the daemon is stopped while commands come.
+/// How often the daemon is stopped while commands arrive.
 fn stops() -> usize {
     if deep() { 25 } else { 8 }
 }
 
-/// How many sessions are spawned at once. The thousand of the test's name only with `--deep`.
+/// Number of sessions spawned at once; the full thousand only with `--deep`.
 fn sessions() -> usize {
     if deep() { 1_000 } else { 200 }
 }
 
-/// How many clients spawn them.
+/// Number of clients that spawn them.
 const CLIENTS: usize = 20;
 
-/// How long they may take to their end, on two cores.
+/// Timeout for all of them to finish, on two cores.
 const SESSIONS_WITHIN: Duration = Duration::from_secs(90);
 
 #[test]
@@ -37,7 +37,7 @@ fn of_two_daemons_one_wins_and_the_other_says_who() {
     let first = home.daemon().pid().expect("a daemon runs");
     let second = home.provost(&["daemon", "run", "--json"]);
     refused(&second, 4, "refused", &[&first.to_string()]);
-    assert_eq!(home.daemon().pid(), Some(first), "the first is not disturbed");
+    assert_eq!(home.daemon().pid(), Some(first), "the first keeps running");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn fifty_commands_that_race_start_one_daemon() {
         (0..RACERS).map(|_| start(&home, &["spawn", "--json", "--", "true"])).collect();
     let ids: BTreeSet<String> = racers.into_iter().map(finished).collect();
     assert_eq!(ids.len(), RACERS);
-    // A child that the daemon has just forked looks like it until it runs its own program.
+    // A forked child looks like the daemon until it executes its own program.
     eventually("one daemon", || match daemons_of(&home) {
         one if one.len() == 1 => Ok(()),
         several => Err(several),
@@ -81,7 +81,7 @@ fn fifty_commands_that_race_start_one_daemon() {
 fn a_daemon_that_leaves_while_others_ask_is_followed_by_the_next() {
     let home = quick_home();
     for round in 0..stops() {
-        // They come at all moments of a daemon's life: when it starts, when it is told, and when it is gone.
+        // They arrive at every point of a daemon's life: while it starts, while it stops, and after it is gone.
         let asked = [&["daemon", "stop"][..], &["ls"], &["ls"], &["ls"]];
         let racers = asked.map(|args| start_talking(&home, args));
         for racer in racers {
@@ -140,7 +140,7 @@ fn finished(racer: Child) -> String {
     crate::kit::text(&value["id"])
 }
 
-/// The daemons of a home that live, by their command line and environment.
+/// Returns the running daemons of a home, found by command line and environment.
 fn daemons_of(home: &Home) -> Vec<String> {
     let mark = format!("PROVOST_HOME={}\0", home.path().display());
     let processes = std::fs::read_dir("/proc").expect("processes can be listed").flatten();

@@ -1,5 +1,5 @@
-//! A ledger that lost its end or was replaced by an older copy: every command reports it, nothing is changed before the
-//! operator decides, and what runs unknown to the ledger is listed and can be stopped.
+//! A ledger that lost its end or was replaced by an older copy. Every command reports it, nothing changes before the
+//! operator decides, and processes unknown to the ledger are listed and can be stopped.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ fn ledger(home: &Home, name: &str) -> PathBuf {
     home.path().join("ledger").join(name)
 }
 
-/// What was acknowledged before the loss.
+/// The state that was acknowledged before the loss.
 struct Acknowledged {
     sessions: Vec<String>,
-    /// Lives, and was spawned last.
+    /// The session that was spawned last and is still running.
     sleeper: String,
-    /// The last number that was seen.
+    /// The highest sequence number seen.
     last_seq: u64,
 }
 
-/// Spawns sessions that are acknowledged, the last of which stays, and kills the daemon.
+/// Spawns and acknowledges sessions, the last of which keeps running, and kills the daemon.
 fn killed(home: &Home, sessions: usize) -> Acknowledged {
     let sessions: Vec<String> = (0..sessions).map(|_| spawn(home, &["--", "true"])).collect();
     for id in &sessions {
@@ -46,7 +46,7 @@ fn cut_in_half(path: &Path) {
     file.set_len(whole / 2).expect("it can be cut");
 }
 
-/// Demands that every command reports the loss and that no change is made.
+/// Asserts that every command reports the loss and that no change is made.
 #[track_caller]
 fn is_reported(home: &Home) {
     for args in
@@ -75,7 +75,7 @@ fn is_reported(home: &Home) {
     assert!(text(&verify.json()["differences"][0]["what"]).contains("was recorded"), "{verify:#?}");
 }
 
-/// Recovers, and demands that numbers are not used again and that followers hear of the gap.
+/// Recovers the ledger. Asserts that sequence numbers are not reused and that followers learn of the gap.
 #[track_caller]
 fn recovers(home: &Home, before: &Acknowledged) -> Value {
     let args = ["ledger", "recover", "--json", "--stop-unknown", "--accept-loss"];
@@ -87,7 +87,7 @@ fn recovers(home: &Home, before: &Acknowledged) -> Value {
     sealed(home, &id);
     let first = &home.events(&id)[0];
     let lost = home.events_of(&id, "ledger.events_lost");
-    assert_eq!(lost.len(), 1, "who follows a session hears of the gap too");
+    assert_eq!(lost.len(), 1, "followers of a session learn of the gap too");
     let since = before.last_seq.to_string();
     let followed = home.provost(&["events", "--json", "--since", &since]).ok().json();
     let kinds: Vec<&Value> =
@@ -117,7 +117,7 @@ fn f8_v3_truncated_log_is_reported_and_recovered() {
     let list = home.provost(&["ls", "--all", "--json"]).ok().json();
     let listed = list["sessions"].as_array().expect("a list").len();
     assert!(listed < before.sessions.len() + 1, "{listed} sessions are left");
-    // What runs unknown to the ledger is listed, with its process and command.
+    // Processes unknown to the ledger are listed, with pid and command.
     let unknown = &list["unknown_holders"][0];
     assert_eq!(unknown["key"], format!("{}.l1", before.sleeper), "{list}");
     assert_eq!((&unknown["alive"], &unknown["command"]), (&true.into(), &"sleep 600".into()));
@@ -125,7 +125,7 @@ fn f8_v3_truncated_log_is_reported_and_recovered() {
     for args in [&["ls"][..], &["status"], &["daemon", "status"]] {
         let shown = home.provost(args);
         let stdout = &shown.ok().stdout;
-        assert!(stdout.contains("unknown to the ledger") && stdout.contains(&pid), "{shown:#?}");
+        assert!(stdout.contains("not in the ledger") && stdout.contains(&pid), "{shown:#?}");
     }
     let doctor = home.provost(&["doctor"]);
     assert!(doctor.stdout.contains("sleep 600"), "{doctor:#?}");
@@ -134,7 +134,7 @@ fn f8_v3_truncated_log_is_reported_and_recovered() {
         shown.ok().stdout.contains("running, pid") && shown.stdout.contains("lost  "),
         "{shown:#?}"
     );
-    // To accept the loss ends nothing; to stop what is unknown does, and proves it.
+    // Accepting the loss stops nothing. Stopping unknown processes does, and verifies it.
     let done = recovers(&home, &before);
     assert_eq!(done["stopped"][0]["key"], unknown["key"], "{done}");
     assert!(!Path::new("/proc").join(&pid).exists(), "the sleeper is gone");
@@ -189,7 +189,7 @@ fn f8_v3_older_copy_is_reported_and_recovered() {
 fn f8_v3_deleted_log_is_reported_and_recovered() {
     let home = quick_home();
     sealed(&home, &spawn(&home, &["--", "true"]));
-    // A daemon that leaves in order folds its log into the database.
+    // A daemon that stops cleanly folds its log into the database.
     home.daemon().stop();
     let before = killed(&home, 2);
     fs::remove_file(ledger(&home, "ledger.db-wal")).expect("it can be removed");
@@ -214,7 +214,7 @@ fn f8_v3_restored_backup_needs_the_operators_word() {
     recovers(&home, &before);
 }
 
-/// Notes what it was told, and stays.
+/// Logs the instruction it received, and keeps running.
 const AGENT: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -223,7 +223,7 @@ wait_input = { type = "instruction" }
 [[step]]
 emit = { type = "turn_started", turn = "t1" }
 [[step]]
-append = { path = "{{root}}/told", content = "{{input}}\n" }
+append = { path = "{{root}}/received", content = "{{input}}\n" }
 [[step]]
 hang = true
 "#;
@@ -240,9 +240,9 @@ fn f8_v3_lost_launch_of_a_known_session_is_not_adopted() {
             agent.display()
         ),
     );
-    let told = home.root().join("told");
+    let log = home.root().join("received");
     let heard = |count: usize| {
-        eventually("the agent was told", || (lines_of(&told) == count).then_some(()));
+        eventually("the agent received it", || (lines_of(&log) == count).then_some(()));
     };
     let id = spawn(&home, &["--agent", "scripted", "first"]);
     heard(1);
@@ -262,10 +262,10 @@ fn f8_v3_lost_launch_of_a_known_session_is_not_adopted() {
     assert_eq!(survey["unknown"][0]["owner_known"], true, "{survey}");
     home.provost(&["ledger", "recover", "--stop-unknown", "--accept-loss"]).ok();
     assert!(home.path().join("lost").join(format!("{id}.l2")).is_dir());
-    // The next launch has the number of the lost one, and is told what is asked now.
+    // The next launch has the number of the lost one, and receives the new instruction.
     home.provost(&["resume", &id, "third"]).ok();
     heard(3);
-    let lines = fs::read_to_string(&told).expect("it was told");
+    let lines = fs::read_to_string(&log).expect("the log exists");
     assert!(lines.lines().last().is_some_and(|line| line.contains("third")), "{lines}");
     appears(&home.path().join("launches").join(format!("{id}.l2")));
     let launched = records(&home).iter().filter(|record| record["kind"] == "launch.owed").count();

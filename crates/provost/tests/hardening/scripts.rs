@@ -1,4 +1,4 @@
-//! A script that runs the daemon itself, and then other commands.
+//! A script that starts the daemon itself and then runs other commands.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use provost_testkit::{eventually, scripted_agent_bin};
 
 use crate::kit::{configure, lines_of, quick_home, spawn, text, verified};
 
-/// How often each command is given; the daemon is killed beside every second one.
+/// How often each command is run; the daemon is killed during every second one.
 const ROUNDS: usize = 12;
 
-/// Asks as often as it is answered, and notes each answer.
+/// An agent that asks `ROUNDS` questions, and logs each answer.
 fn asker() -> String {
     let begin = r#"
 [[step]]
@@ -36,8 +36,8 @@ append = {{ path = "{{{{root}}}}/answers", content = "{{{{input}}}}\n" }}
     format!("{begin}{questions}[[step]]\nhang = true\n")
 }
 
-/// Starts the daemon, then gives commands and notes how each ended. One that met a killed daemon is repeated under its
-/// key.
+/// Starts the daemon, then runs commands and logs how each ended. A command that met a killed daemon is repeated under
+/// its key.
 const SCRIPT: &str = r#"
 provost daemon run > ready &
 while ! test -s ready; do sleep 0.01; done
@@ -62,7 +62,7 @@ done
 touch done
 "#;
 
-/// Takes messages, and notes each.
+/// Receives messages and logs each.
 const LISTENER: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -99,7 +99,7 @@ fn f8_o1_script_that_runs_the_daemon_is_the_operator() {
     script.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let mut script = script.stdin(Stdio::null()).spawn().expect("the script can be started");
     eventually("the script's daemon answers", || file("running").exists().then_some(()));
-    // A launch whose holder was killed: from now on an unknown process may be its agent.
+    // A launch whose holder was killed: from now on, an unknown process may be its agent.
     let lost = spawn(&home, &["--", "sleep", "600"]);
     home.wait_state(&lost, |row| row["process"] == "alive");
     let held = home.path().join(format!("launches/{lost}.l1/held.json"));
@@ -114,13 +114,13 @@ fn f8_o1_script_that_runs_the_daemon_is_the_operator() {
         fs::write(file(name), &id).expect("its id can be written");
         assert!(!text(&home.status(&id)["id"]).is_empty());
     }
-    fs::write(file("go"), "").expect("the sign can be given");
+    fs::write(file("go"), "").expect("the file can be written");
     eventually("the script is done", || match (file("done").exists(), script.try_wait()) {
         (true, _) => Ok(()),
         (false, ended) => Err((ended, fs::read_to_string(file("codes")))),
     });
     script.wait().expect("the script ends");
-    let codes = fs::read_to_string(file("codes")).expect("the ends were noted");
+    let codes = fs::read_to_string(file("codes")).expect("the log exists");
     let refused = fs::read_to_string(file("refused")).unwrap_or_default();
     let with = |code: &str| codes.lines().filter(|line| line.starts_with(code)).count();
     assert_eq!((with("0 "), with("4 ")), (2 * ROUNDS, 0), "{codes}{refused}");

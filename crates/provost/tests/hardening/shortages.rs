@@ -1,4 +1,5 @@
-//! Shortages: without threads, descriptors, disk space or inodes Provost waits and says so; it loses and fails nothing.
+//! Shortages: without threads, descriptors, disk space or inodes, Provost waits and says so. It loses no work and fails
+//! no session.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -48,10 +49,10 @@ fn f8_v2_short_disk_does_not_refute_work() {
     let go = disk.home.root().join("go");
     let id = spawn_waiting(&disk, repo.path(), &go, "echo more > more");
     let ballast = disk.fill(3 << 20);
-    fs::write(&go, "").expect("the agent can be told");
+    fs::write(&go, "").expect("the file can be written");
     let row = waiting(&disk, &id, "disk_space");
     assert_eq!((&row["state"], &row["sealed"]), (&"verifying".into(), &false.into()), "{row}");
-    // The part that was checked out does not take the last room.
+    // The partial checkout does not keep the last of the room.
     eventually("the partial checkout is gone", || (disk.free() * 4096 > 2 << 20).then_some(()));
     fs::remove_file(ballast).expect("room can be made");
     let row = ended(&disk, &id);
@@ -73,7 +74,7 @@ fn f8_v2_no_inodes_do_not_refute_work() {
     let go = disk.home.root().join("go");
     let id = spawn_waiting(&disk, repo.path(), &go, "echo more > more");
     let ballast = disk.fill_inodes(60);
-    fs::write(&go, "").expect("the agent can be told");
+    fs::write(&go, "").expect("the file can be written");
     let row = eventually("the check waits", || {
         let row = disk.row(&id);
         if row["shortage"].is_object() { Ok(row) } else { Err(row.to_string()) }
@@ -99,7 +100,7 @@ fn f8_v4_launch_without_disk_space_waits_and_then_starts() {
 #[test]
 fn f8_v4_launch_without_inodes_waits_and_then_starts() {
     let disk = Disk::with("size=64m,nr_inodes=400");
-    // The daemon makes its own files first.
+    // The daemon creates its own files first.
     disk.provost(&["ls"]).ok();
     let ballast = disk.fill_inodes(2);
     let id = text(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
@@ -167,7 +168,7 @@ fn f8_v6_commands_answer_at_the_descriptor_limit() {
     let half_open: Vec<UnixStream> = (0..250)
         .filter_map(|_| {
             let mut stream = UnixStream::connect(&socket).ok()?;
-            // One that was closed already takes nothing.
+            // Writing fails if the connection was closed already.
             stream.write_all(b"GET /v1/daemon HTTP/1.1\r\nhost:").ok()?;
             Some(stream)
         })
@@ -234,7 +235,7 @@ fn f8_v7_report_without_room_still_counts() {
     eventually("nothing can be written", || {
         (disk.provost(&["spawn", "--json", "--", "true"]).code() == Some(6)).then_some(())
     });
-    fs::write(&go, "").expect("the agent can be told");
+    fs::write(&go, "").expect("the file can be written");
     eventually("the agent has reported", || {
         fs::read_to_string(&reported).ok().filter(|code| code.ends_with('\n'))
     });
@@ -243,7 +244,7 @@ fn f8_v7_report_without_room_still_counts() {
     assert_eq!((&row["state"], &row["claim_text"]), (&"completed".into(), &"done".into()), "{row}");
 }
 
-/// Spawns an agent that works in a repository when it is told to, with a check.
+/// Spawns an agent with a check, which works in a repository once `go` exists.
 #[track_caller]
 fn spawn_waiting(disk: &Disk, repo: &Path, go: &Path, work: &str) -> String {
     let script = format!("until [ -e {} ]; do sleep 0.05; done; {work}", go.display());
@@ -255,7 +256,7 @@ fn spawn_waiting(disk: &Disk, repo: &Path, go: &Path, work: &str) -> String {
     id
 }
 
-/// Waits until something of a session waits for a resource.
+/// Waits until a launch or check of a session waits for a resource.
 #[track_caller]
 fn waiting(disk: &Disk, id: &str, resource: &str) -> Value {
     eventually(&format!("it waits for {resource}"), || {
@@ -278,11 +279,12 @@ fn rows(listed: &Value) -> &[Value] {
 
 fn kill(pid: &Value) {
     let pid = pid.as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    // One that has just ended needs no signal.
+    // Killing fails if the process has just ended, which is fine.
     kill_process(pid.expect("a pid"), Signal::KILL).ok();
 }
 
-/// A home of a user of its own, whose daemon has a limit. Root has no limits, so only root can try this.
+/// A home of a separate user, whose daemon has a limit. Limits do not apply to root, and only root can create such a
+/// home.
 struct Limited {
     home: Home,
     limit: &'static str,
@@ -292,7 +294,7 @@ struct Limited {
     _program: TempDir,
 }
 
-/// A copy of the program that other users can run: the directory of the original may be closed to them.
+/// Copies the program to where other users can run it: the directory of the original may be closed to them.
 fn reachable() -> TempDir {
     let dir = tempfile::Builder::new().prefix("provost-program-").tempdir().expect("a directory");
     let everyone = fs::Permissions::from_mode(0o755);
@@ -372,7 +374,7 @@ impl Limited {
         rows(&self.provost(&["ls", "--all", "--json"]).ok().json()).to_vec()
     }
 
-    /// Whether something waits for a resource, and the daemon says so.
+    /// Whether the daemon reports that something waits for a resource.
     fn waits_for(&self, resource: &str) -> Result<(), String> {
         let status = self.provost(&["daemon", "status", "--json"]).ok().json();
         let shortages = status["shortages"].as_array().cloned().unwrap_or_default();
@@ -383,7 +385,7 @@ impl Limited {
     /// Kills agents until every one was started and has ended.
     #[track_caller]
     fn end_all_agents(&mut self, ids: &[String]) {
-        // One that has waited for long is tried again only after a while.
+        // A launch that has waited for long is retried less often.
         let patience = Duration::from_secs(150);
         eventually_within(patience, "every session has run and ended", || {
             let listed = self.list();
@@ -398,7 +400,7 @@ impl Limited {
         });
     }
 
-    /// Every session ended because its agent was killed, and none because it could not be started.
+    /// Asserts that every session ended because its agent was killed, and none because it could not start.
     #[track_caller]
     fn no_launch_failed(&self, ids: &[String]) {
         let listed = self.list();
@@ -421,7 +423,7 @@ impl Drop for Limited {
     }
 }
 
-/// Starts a daemon with a limit as a child of the test and waits until it answers.
+/// Starts a daemon with a limit as a child of the test, and waits until it answers.
 #[track_caller]
 fn start(home: &Home, uid: u32, limit: &str) -> Child {
     let provost = home.command(&["daemon", "run"]);

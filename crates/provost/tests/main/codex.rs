@@ -1,4 +1,4 @@
-//! Codex before anything is started: which one is found, what the doctor says, which skills there are.
+//! Codex before any session starts: locating it, the doctor's findings, and its skills.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::kit::World;
 
-#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+#[expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
 impl World {
-    /// A program that plays Codex: it tells its version, and its sandbox works or does not.
+    /// Writes a program that poses as Codex: it prints its version, and its sandbox works or fails.
     fn play_codex(&self, below: &str, version: &str, sandbox: &str) -> String {
         let path = self.path(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -26,15 +26,15 @@ impl World {
         fs::write(self.path(below).join("SKILL.md"), text).unwrap();
     }
 
-    /// What the doctor found about one thing.
+    /// Returns the doctor's findings about one subject, as level and text.
     fn found(&self, what: &str, variables: &[(&str, &str)]) -> Vec<(String, String)> {
         let value = self.run_with(&["doctor", "--json"], variables).json();
         let findings = value["findings"].as_array().unwrap().iter();
-        let told = |finding: &Value| {
+        let describe = |finding: &Value| {
             let part = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();
             (part("level"), format!("{} → {}", part("found"), part("fix")))
         };
-        findings.filter(|finding| finding["what"] == what).map(told).collect()
+        findings.filter(|finding| finding["what"] == what).map(describe).collect()
     }
 }
 
@@ -46,15 +46,15 @@ fn r05_a_codex_that_was_named_and_is_none_is_an_error_wherever_it_was_named() {
     let flagged = [&spawn[..], &["--codex-path", &none]].concat();
     let by_flag = world.run_with(&flagged, &[("PROVOST_CODEX", "/no/such/codex")]);
     assert_eq!(by_flag.code, 2, "{by_flag:?}");
-    let told = by_flag.json_error("bad_request");
-    assert!(told.contains("given by --codex-path") && told.contains("no Codex"), "{told}");
+    let message = by_flag.json_error("bad_request");
+    assert!(message.contains("set by --codex-path") && message.contains("not Codex"), "{message}");
     world.write("user/.config/provost/provost.toml", "agents.codex.path = \"below/codex\"\n");
-    let told = world.run(&spawn).json_error("bad_request");
+    let message = world.run(&spawn).json_error("bad_request");
     let place = world.path("user/.config/provost/below/codex").display().to_string();
-    assert!(told.contains("given by agents.codex.path") && told.contains(&place), "{told}");
+    assert!(message.contains("set by agents.codex.path") && message.contains(&place), "{message}");
     let by_variable = world.run_with(&spawn, &[("PROVOST_CODEX", "/no/such/codex")]);
-    let told = by_variable.json_error("bad_request");
-    assert!(told.contains("given by PROVOST_CODEX") && told.contains("/no/such"), "{told}");
+    let message = by_variable.json_error("bad_request");
+    assert!(message.contains("set by PROVOST_CODEX") && message.contains("/no/such"), "{message}");
     world.assert_untouched();
 }
 
@@ -68,7 +68,7 @@ fn r05_the_doctor_lists_every_codex_with_its_reason() {
     let path = format!("{}:/usr/bin:/bin", dirs.join(":"));
     let found = world.found("codex", &[("PATH", &path)]);
     let about = |part: &str| {
-        let mut found = found.iter().filter(|(_, told)| told.contains(part));
+        let mut found = found.iter().filter(|(_, text)| text.contains(part));
         found.next().unwrap_or_else(|| panic!("{part} is not in {found:?}")).clone()
     };
     assert!(about(&newest).1.contains("98.0.0, used by --agent codex"));
@@ -104,7 +104,10 @@ fn the_doctor_tries_the_sandbox_and_looks_where_the_home_lies() {
     let temporary = world.path("").display().to_string();
     let within = [("PROVOST_CODEX", broken.as_str()), ("TMPDIR", &temporary)];
     let found = world.found("codex home", &within);
-    assert!(found[0].0 == "warn" && found[0].1.contains("temporary files"), "{home}: {found:?}");
+    assert!(
+        found[0].0 == "warn" && found[0].1.contains("temporary directory"),
+        "{home}: {found:?}"
+    );
 }
 
 #[test]
@@ -194,13 +197,13 @@ fn a_file_that_is_not_read_is_told_by_the_doctor() {
     world.write("work/provost.toml", "[session]\nsettle = \"9s\"\n");
     let found = world.found("config", &[]);
     assert!(
-        found.iter().any(|(level, told)| level == "warn" && told.contains("is not read")),
+        found.iter().any(|(level, text)| level == "warn" && text.contains("is not read")),
         "{found:?}"
     );
     fs::create_dir(world.path("work/.git")).unwrap();
     let found = world.found("config", &[]);
     assert!(
         found.iter().any(|(level, _)| level == "warn"),
-        "an empty .git is no repository: {found:?}"
+        "an empty .git is not a repository: {found:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! `provost config` and what `spawn` takes from the configuration.
+//! `provost config`, and the settings that `spawn` takes from the configuration.
 
 use crate::kit::World;
 
@@ -53,10 +53,10 @@ fn a_mistake_is_reported_with_its_place_and_what_was_meant() {
 fn a_file_outside_of_a_repository_is_not_read_in_silence() {
     let world = World::new();
     world.write("work/provost.toml", "[session]\nsettle = \"9s\"\n");
-    let told = world.run(&["config", "show", "--json"]).json();
-    let warnings = told["warnings"].to_string();
+    let shown = world.run(&["config", "show", "--json"]).json();
+    let warnings = shown["warnings"].to_string();
     assert!(warnings.contains("work/provost.toml is not read"), "{warnings}");
-    assert!(world.run(&["config", "show"]).err.contains("in no git repository"));
+    assert!(world.run(&["config", "show"]).err.contains("outside a git repository"));
     world.git(&["init", "-q"]);
     let read = world.run(&["config", "show", "--json"]).json();
     assert_eq!(read["warnings"], serde_json::json!([]));

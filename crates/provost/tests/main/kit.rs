@@ -1,6 +1,6 @@
 //! A home, a directory and the program in them.
 
-#![expect(clippy::unwrap_used, reason = "a test whose world cannot be made has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::{
     fs,
@@ -11,12 +11,12 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// An empty world for one test.
+/// An empty home and working directory for one test.
 pub(crate) struct World {
     dir: TempDir,
 }
 
-/// What a command left behind.
+/// Exit code and output of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -37,7 +37,7 @@ impl World {
         self.dir.path().join(below)
     }
 
-    /// The home, which nothing has made yet.
+    /// The home directory, which does not exist yet.
     pub(crate) fn home(&self) -> PathBuf {
         self.path("home")
     }
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Nothing was started and nothing was recorded.
+    /// Asserts that nothing was started and nothing was recorded.
     pub(crate) fn assert_untouched(&self) {
         let left = |path: &Path| fs::read_dir(path).map(|entries| entries.count()).unwrap_or(0);
         assert_eq!(left(&self.home()), 0, "the home was used");
@@ -90,13 +90,13 @@ impl World {
 }
 
 impl Ran {
-    /// The one result object.
+    /// Returns the single JSON object on stdout.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{self:?}");
         serde_json::from_str(&self.out).unwrap()
     }
 
-    /// Checks the shape of an error and gives its message.
+    /// Checks the shape of an error and returns its message.
     pub(crate) fn json_error(&self, code: &str) -> String {
         let value = self.json();
         assert_eq!(value["ok"], false, "{self:?}");

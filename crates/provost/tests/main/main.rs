@@ -1,4 +1,4 @@
-//! The command line as its users meet it: usage and refusals, where no daemon is needed, and what is shown.
+//! The command line as users meet it: usage errors and refusals that need no daemon, and the output.
 
 mod codex;
 mod config;

@@ -1,4 +1,4 @@
-//! What is refused before anything is started, and a home that cannot be used.
+//! Commands refused before anything is started, and unusable homes.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -26,8 +26,8 @@ fn checks_and_worktrees_need_a_commit() {
     world.git(&["init", "-q"]);
     assert!(refused(&world, &["--worktree"]).contains("none yet"));
     assert!(refused(&world, &["--check", "true"]).contains("none yet"));
-    let told = world.run(&["spawn", "--check", "true", "--", "true"]).err;
-    assert!(told.contains("next: git commit --allow-empty -m first"), "{told}");
+    let message = world.run(&["spawn", "--check", "true", "--", "true"]).err;
+    assert!(message.contains("next: git commit --allow-empty -m first"), "{message}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_report_from_nobody_is_bad_usage() {
     let world = World::new();
     let ran = world.run(&["report", "completed", "--json"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.json_error("bad_request").contains("PROVOST_LAUNCH"));
+    assert!(ran.json_error("bad_request").contains("inside an agent"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What people see of sessions: on a terminal of some width, and in words that are true.
+//! The output for users: fitted to the terminal's width, and accurate.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
 
 use std::{fs, path::Path, process::Command};
 
@@ -21,7 +21,7 @@ emit = { type = "request", id = "r", kind = "question", blocking = true, title =
 hang = true
 "#;
 
-/// Ends its turn, says nothing of its work, and does not hear that it is asked.
+/// Ends its turn without a claim, and ignores the request for its result.
 const MUTE: &str = r#"
 [[step]]
 emit = { type = "turn_started", turn = "t1" }
@@ -55,7 +55,7 @@ fn state(home: &Home, id: &str, state: &str) -> Value {
     home.wait_state(id, |row| row["state"] == state)
 }
 
-/// Runs `provost` on a terminal and gives the lines that it shows.
+/// Runs `provost` on a terminal and returns the lines of its output.
 fn on_terminal(home: &Home, columns: u32, arguments: &str) -> Vec<String> {
     let provost = home.command(&["--version"]);
     let line = format!(
@@ -80,7 +80,7 @@ fn assert_fits(lines: &[String], columns: usize) {
     assert!(wide.is_empty(), "wider than {columns}: {wide:#?}");
 }
 
-const STORY: &str = "the login works again, and so do the seventeen tests that were red before it was mended, as the log of the last run tells";
+const STORY: &str = "the login works again, and so do the seventeen tests that were red before it was fixed, as the log of the last run shows";
 
 #[test]
 fn a_terminal_bounds_what_is_listed_and_told() {
@@ -211,7 +211,7 @@ fn a_time_limit_is_said_in_seconds_to_people_only() {
     let id = spawn(&home, &["--time-limit", "1s", "--", "sleep", "600"]);
     let row = home.wait_state(&id, |row| row["sealed"] == true);
     assert_eq!(row["reason"], "the time limit of 1000 ms was reached");
-    let people = eventually("the words for people", || {
+    let people = eventually("the text for users", || {
         let shown: Output = home.provost(&["status", &id]);
         shown.stdout.contains("the time limit of 1 s was reached").then_some(shown.stdout)
     });
@@ -233,5 +233,9 @@ fn a_project_that_nobody_knows_is_not_found() {
     home.wait_state(id["id"].as_str().unwrap(), |row| row["sealed"] == true);
     fs::remove_dir_all(repo.path()).unwrap();
     let list = home.provost(&["ls", "--project", &path, "--json"]).ok().json();
-    assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "its sessions outlive it: {list}");
+    assert_eq!(
+        list["sessions"].as_array().unwrap().len(),
+        1,
+        "its sessions are still listed: {list}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Help, completions, and what happens to a command that was typed wrong.
+//! Help, completions, and mistyped commands.
 
 use crate::kit::World;
 

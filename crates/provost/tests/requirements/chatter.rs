@@ -1,10 +1,10 @@
-//! An agent that never stops talking: the ledger keeps what matters and stays small.
+//! An agent that never stops printing: the ledger keeps the important events and stays small.
 
 use serde_json::json;
 
 use crate::kit::Stage;
 
-/// How many messages of each kind the agent prints.
+/// Number of messages of each kind that the agent prints.
 const MESSAGES: u64 = 50_000;
 
 #[test]

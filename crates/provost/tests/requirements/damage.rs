@@ -56,7 +56,7 @@ fn e09_an_unreadable_open_session_stops_no_other() {
     assert_eq!(stage.status(&broken)["process"], "alive");
 }
 
-/// Spoils an event of a session in a stopped ledger, and gives what it was.
+/// Corrupts an event of a session in a stopped ledger, and returns its original data.
 fn damage(stage: &Stage, id: &str, kind: &str) -> String {
     let ledger = open(stage);
     let stream = format!("session/{id}");

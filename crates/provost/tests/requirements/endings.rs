@@ -1,4 +1,4 @@
-//! How headless agents end, and that an ending stays what it is.
+//! How headless agents end, and that their outcome stays the same.
 
 use std::{
     collections::BTreeSet,
@@ -33,7 +33,7 @@ fn a01_a_headless_agent_that_reports_completed_and_exits_0_is_completed_and_stay
     assert_eq!(stage.events(&id), events);
 }
 
-/// Between the end of the process and the outcome there is no other state, and nothing else is needed.
+/// Asserts that no other state lies between process exit and outcome, and that no other events occur.
 #[track_caller]
 fn assert_at_once(stage: &Stage, id: &str) {
     let events = stage.events(id);
@@ -72,7 +72,7 @@ fn a01_the_end_is_the_same_if_no_daemon_runs_meanwhile() {
     assert_eq!(row["launches"].as_array().unwrap().len(), 1);
 }
 
-/// Whoever looks on, and leaves or stays, is no part of it.
+/// Viewers, whether they leave or stay, do not affect the end.
 #[test]
 fn a01_the_end_is_the_same_with_a_viewer_that_stays_one_that_was_killed_and_none() {
     let stage = Stage::new();
@@ -92,8 +92,9 @@ fn a01_the_end_is_the_same_with_a_viewer_that_stays_one_that_was_killed_and_none
         assert_eq!(stage.status(id)["state"], "working");
     }
     std::fs::write(stage.file("go"), "").unwrap();
-    let told = ids.clone().map(|id| told(&stage.sealed(&id)).split_once(' ').unwrap().1.to_owned());
-    assert!(told.iter().all(|one| *one == told[0]), "{told:#?}");
+    let lines =
+        ids.clone().map(|id| told(&stage.sealed(&id)).split_once(' ').unwrap().1.to_owned());
+    assert!(lines.iter().all(|one| *one == lines[0]), "{lines:#?}");
     assert_eq!(stage.status(&ids[0])["state"], "completed");
     viewers[0].wait().unwrap();
 }
@@ -110,9 +111,9 @@ fn a02_five_endings_are_five_distinguishable_records() {
         });
     }
     let rows = stage.rows();
-    let told = ids.map(|id| told(rows.iter().find(|row| row["id"] == id.as_str()).unwrap()));
+    let lines = ids.map(|id| told(rows.iter().find(|row| row["id"] == id.as_str()).unwrap()));
     assert_eq!(
-        told,
+        lines,
         [
             "exit0_silent ended_unclaimed null true none exit0 code=0 signal=null []",
             "exit1_silent failed \"crash\" true none exitN code=1 signal=null []",
@@ -122,7 +123,7 @@ fn a02_five_endings_are_five_distinguishable_records() {
         ]
     );
     let distinct: BTreeSet<&str> =
-        told.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+        lines.iter().map(|line| line.split_once(' ').unwrap().1).collect();
     assert_eq!(distinct.len(), 5);
 }
 

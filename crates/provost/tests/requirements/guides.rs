@@ -1,4 +1,4 @@
-//! What the program tells of itself, and the skills that ask for it.
+//! The guides that the program prints, and the skills that use them.
 
 use std::fs;
 
@@ -17,9 +17,9 @@ fn the_guide_has_topics_and_the_loops_that_hold_here() {
     stage.configure(
         "[loops.docs.evidence]\nlinks = \"verified:./links\"\n[loops.test-coverage.evidence]\ncoverage = \"verified:./cover\"\n[loops.odd]\nfrom = \"bild\"\n[verify]\nchecks = [\"make\"]\n",
     );
-    let told = stage.provost(&["guide", "loops", "--json"]).ok().json();
+    let guide = stage.provost(&["guide", "loops", "--json"]).ok().json();
     let found = |name: &str| {
-        let loops = told["loops"].as_array().unwrap();
+        let loops = guide["loops"].as_array().unwrap();
         loops.iter().find(|one| one["name"] == name).unwrap().clone()
     };
     assert_eq!(found("docs")["evidence"][0], "links=verified:./links");
@@ -49,10 +49,10 @@ fn skills_are_installed_once_and_only_ours_are_removed() {
     assert_eq!(run(&to("install")).ok().json()["skills"][0]["done"], "nothing");
     fs::write(&managing, "---\nname: mine\n---\n").unwrap();
     let refused = run(&to("install"));
-    assert!(refused.exits(4).stdout.contains("nothing was done"), "{refused:?}");
+    assert!(refused.exits(4).stdout.contains("nothing was changed"), "{refused:?}");
     let review = format!("{root}/provost-review/SKILL.md");
     assert!(fs::exists(&review).unwrap(), "all or nothing");
-    // What somebody changed stays, and is no reason to keep the other.
+    // A skill that the user edited stays, and does not keep the other from being removed.
     let refused = run(&to("remove"));
     assert!(refused.exits(4).stdout.contains("provost-managing stays as it is"), "{refused:?}");
     assert!(refused.stdout.contains("provost-review removed"), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Hooks run once per occasion, with the occasion on their input.
+//! Hooks run once per event, with the event on standard input.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::kit::Stage;
 
-/// Each hook writes a file of its own, whole at once: several run at the same time.
+/// Each hook run writes its own file atomically, because several run at the same time.
 fn hook(stage: &Stage, events: &[&str]) {
-    let told = stage.file("told");
-    fs::create_dir(&told).unwrap();
-    let command = format!("new=$(mktemp {told}/.XXXXXX); cat > $new; mv $new {told}/${{new##*.}}");
+    let dir = stage.file("inputs");
+    fs::create_dir(&dir).unwrap();
+    let command = format!("new=$(mktemp {dir}/.XXXXXX); cat > $new; mv $new {dir}/${{new##*.}}");
     let hooks: String =
         events.iter().map(|event| format!("session.{event} = {command:?}\n")).collect();
     stage.configure(&format!("[hooks]\n{hooks}"));
@@ -19,12 +19,12 @@ fn hook(stage: &Stage, events: &[&str]) {
 
 fn told(stage: &Stage, count: usize) -> Vec<Value> {
     eventually("the hooks", || {
-        let files = fs::read_dir(stage.file("told")).unwrap().flatten();
+        let files = fs::read_dir(stage.file("inputs")).unwrap().flatten();
         let whole = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
-        let told: Vec<Value> = whole
+        let inputs: Vec<Value> = whole
             .map(|file| serde_json::from_str(&fs::read_to_string(file.path()).unwrap()).unwrap())
             .collect();
-        if told.len() >= count { Ok(told) } else { Err(told) }
+        if inputs.len() >= count { Ok(inputs) } else { Err(inputs) }
     })
 }
 
@@ -55,7 +55,7 @@ fn a_hook_is_told_once_what_happened() {
     assert!(lines.iter().any(|line| line["event"] == "session.late_claim"), "{lines:#?}");
     stage.home.daemon().kill();
     stage.status(&id);
-    eventually("no hook is owed", || {
+    eventually("no hook is pending", || {
         (stage.events_of(&id, "hook.finished").len() == 4).then_some(())
     });
     assert_eq!(told(&stage, 4).len(), 4, "a restart repeats nothing");

@@ -1,4 +1,4 @@
-//! An idempotency key names one change: used again for the same it gives the same answer, for another none.
+//! An idempotency key names one change: repeating that change returns the first answer; any other change is refused.
 
 use serde_json::Value;
 
@@ -17,11 +17,11 @@ fn a_key_of_spawn_is_for_one_command() {
     for other in [&["--", "echo", "two"][..], &["--role", "x", "--", "echo", "one"]] {
         let refused = spawn(&stage, other, 4);
         let message = refused["error"]["message"].as_str().unwrap();
-        assert!(message.contains("the key was used before"), "{message}");
+        assert!(message.contains("the key was already used"), "{message}");
         assert!(message.contains(first["id"].as_str().unwrap()), "{message}");
         assert_eq!(refused["error"]["next"][0], "use another --key");
     }
-    // Also when the first is closed and another daemon runs.
+    // Also after the first session is closed and another daemon runs.
     stage.sealed(first["id"].as_str().unwrap());
     stage.home.daemon().kill();
     assert_eq!(spawn(&stage, &["--", "echo", "one"], 0)["id"], first["id"]);

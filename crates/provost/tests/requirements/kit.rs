@@ -1,19 +1,19 @@
-//! A stage for the scripted agent: a home, a configuration, and short ways to ask what is true.
+//! Test environment for the scripted agent: a home, a configuration, and short helpers to query state.
 
 use std::{fs, ops::Deref, path::Path, process::Command};
 
 use provost_testkit::harness::{Home, Output, eventually, filled, scripted_agent_bin};
 use serde_json::Value;
 
-/// The agent's name in the configuration for scenarios that speak JSON lines.
+/// Name of the configured agent whose scenarios speak JSON lines.
 pub(crate) const TALKER: &str = "talker";
 
-/// A home with what every test asks of it.
+/// A home plus the helpers that every test uses.
 pub(crate) struct Stage {
     pub(crate) home: Home,
 }
 
-/// A stage is its home, with what the scripted agent needs beside it.
+/// Exposes the home's methods directly.
 impl Deref for Stage {
     type Target = Home;
 
@@ -22,13 +22,13 @@ impl Deref for Stage {
     }
 }
 
-/// What a launch proves itself with.
+/// The credentials that a launch authenticates with.
 pub(crate) struct Credentials {
     pub(crate) launch: String,
     pub(crate) token: String,
 }
 
-/// Exit 0 of a scripted agent is no claim: it makes its claims itself.
+/// Turns off exit 0 as a claim: scripted agents report their own claims.
 pub(crate) const REPORTS: &str = "--no-exit0-is-done";
 
 impl Stage {
@@ -41,7 +41,7 @@ impl Stage {
         text(&self.home.root().join(name))
     }
 
-    /// Makes a scenario that speaks JSON lines the agent [`TALKER`]; `more` is further configuration.
+    /// Configures the agent [`TALKER`] with a JSON-lines scenario; `more` is further configuration.
     pub(crate) fn configure_talker(&self, scenario: &str, more: &str) {
         let path = text(&self.home.scenario(TALKER, scenario));
         let agent = text(&scripted_agent_bin());
@@ -50,13 +50,13 @@ impl Stage {
         ));
     }
 
-    /// Starts a scenario as a plain command, here, and gives the session's id.
+    /// Starts a scenario as a plain command in the home's root and returns the session id.
     #[track_caller]
     pub(crate) fn play(&self, scenario: &str, flags: &[&str]) -> String {
         self.play_in(self.home.root(), scenario, flags)
     }
 
-    /// Starts a scenario in a directory, as an agent on no protocol that reports by itself.
+    /// Starts a scenario in a directory, as a plain command that reports its own claims.
     #[track_caller]
     pub(crate) fn play_in(&self, dir: &Path, scenario: &str, flags: &[&str]) -> String {
         let name = format!("scene-{}", scenes());
@@ -65,7 +65,7 @@ impl Stage {
         self.spawn_in(dir, &[&[REPORTS], flags, &["--", &agent, &path]].concat())
     }
 
-    /// Starts one of the sample scenarios, as an agent on no protocol that reports by itself.
+    /// Starts one of the sample scenarios, as a plain command that reports its own claims.
     #[track_caller]
     pub(crate) fn play_sample(&self, name: &str, flags: &[&str]) -> String {
         let agent = text(&scripted_agent_bin());
@@ -73,7 +73,7 @@ impl Stage {
         self.spawn_in(self.home.root(), &[&[REPORTS], flags, &["--", &agent, &sample]].concat())
     }
 
-    /// Starts a session and gives its id.
+    /// Starts a session and returns its id.
     #[track_caller]
     pub(crate) fn spawn_in(&self, dir: &Path, arguments: &[&str]) -> String {
         let spawned = self.home.provost_in(dir, &[&["spawn", "--json"], arguments].concat());
@@ -87,13 +87,13 @@ impl Stage {
         list["sessions"].as_array().unwrap().clone()
     }
 
-    /// What a session was opened with.
+    /// The spec a session was opened with.
     #[track_caller]
     pub(crate) fn spec(&self, id: &str) -> Value {
         self.events_of(id, "session.opened")[0]["data"]["spec"].clone()
     }
 
-    /// Reports as a launch does that is no descendant of its holder any more.
+    /// Reports as a launch whose process no longer descends from its holder.
     #[track_caller]
     pub(crate) fn report_as(&self, who: &Credentials, arguments: &[&str]) -> Output {
         let mut command = self.home.command(&[&["report"], arguments, &["--json"]].concat());
@@ -101,7 +101,7 @@ impl Stage {
         output_of(command)
     }
 
-    /// What the launch wrote down with [`CREDENTIALS`].
+    /// Waits for the credentials file that a launch wrote, and reads it.
     pub(crate) fn credentials(&self, launch_no: u32) -> Credentials {
         let path = self.home.root().join(format!("credentials-{launch_no}"));
         let found = eventually("the credentials of a launch", || filled(&path));
@@ -117,16 +117,16 @@ impl Stage {
     }
 }
 
-/// A step that writes down how the launch proves itself.
+/// A step that writes the launch's credentials to a file.
 pub(crate) const CREDENTIALS: &str = r#"
 [[step]]
 run = ["sh", "-c", "echo $PROVOST_LAUNCH $PROVOST_TOKEN > new && mv new credentials-$PROVOST_LAUNCH_NO"]
 "#;
 
-/// Lives until it is ended.
+/// Runs until it is killed.
 pub(crate) const HANGS: &str = "[[step]]\nhang = true\n";
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 #[track_caller]
 pub(crate) fn output_of(mut command: Command) -> Output {
     let line = format!("{command:?}");
@@ -144,20 +144,20 @@ pub(crate) fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Says whether a process runs; one that only waits to be reaped does not.
+/// Whether a process is running; a zombie is not.
 pub(crate) fn lives(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
     state.is_some_and(|state| !matches!(state, Some('Z' | 'X')))
 }
 
-/// Kills a process that this test's home started.
+/// Kills a process started by this test's home.
 #[track_caller]
 pub(crate) fn kill(pid: u32) {
     signal(pid, rustix::process::Signal::KILL);
 }
 
-/// Does to a process of this test what Ctrl-C does.
+/// Sends SIGINT to a process of this test, as Ctrl-C does.
 #[track_caller]
 pub(crate) fn interrupt(pid: u32) {
     signal(pid, rustix::process::Signal::INT);

@@ -1,4 +1,4 @@
-//! Launches whose directory vanishes and holders that live and do not answer: neither is an end.
+//! Launches whose directory vanishes, and live holders that do not answer: neither counts as an end.
 
 use std::{
     fs,
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use crate::kit::{HANGS, Stage, lives, signal};
 
-/// Makes a stop quick, so that every step of it is taken.
+/// Shortens a stop, so that all of its steps are taken.
 const QUICK: &str = "[session]\nstop_grace = \"1s\"\n";
 
-/// Says who it is, and removes the directory of its launch when it is told to. It is gone at once, for whoever sees half of it gone may end
-/// the agent before it has removed the rest.
+/// Writes its pid, and removes the directory of its launch on request. It moves the directory in one step: a holder
+/// that sees half of it gone may end the agent before the rest is removed.
 const REMOVES: &str = "echo $$ > pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.02; done; mv \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\" \"$PROVOST_HOME/gone\"; rm -rf \"$PROVOST_HOME/gone\";";
 
-/// Lives until it is killed, whatever else it is told.
+/// Runs until it is killed; ignores TERM.
 const STAYS: &str = "trap '' TERM; while :; do sleep 1; done";
 
-/// Says who it is, and stops its holder as often as that goes on.
+/// Writes its pid, and keeps stopping its holder.
 const STOPS: &str =
     "trap '' TERM; echo $$ > pid.new; mv pid.new pid; while :; do kill -STOP $PPID; done";
 
@@ -46,7 +46,7 @@ fn a_launch_without_its_directory_can_be_cancelled() {
     stage.configure(QUICK);
     let id = shell(&stage, &[], &format!("{REMOVES} {STAYS}"));
     let agent = removed(&stage, &id);
-    // Unless the start was not yet recorded when the directory went: then it is ended for that.
+    // Unless the directory vanished before the start was recorded: then the launch ends for that reason.
     let cancelled = stage.home.provost(&["cancel", &id]);
     let row = stage.sealed(&id);
     assert!(!lives(agent), "sealed while {agent} runs: {row}");
@@ -93,7 +93,7 @@ fn a_forged_end_beside_a_holder_that_is_kept_stopped_is_not_believed() {
     let id = stage.play(HANGS, &[]);
     let (agent, dir) = (stage.pid(&id), launch_dir(&stage, &id));
     let holder = holder(&dir);
-    // As a daemon leaves it that is killed while it ends such a launch.
+    // The state that a daemon leaves if it is killed while it ends such a launch.
     stage.home.daemon().kill();
     signal(holder, Signal::STOP);
     signal(agent, Signal::KILL);
@@ -127,7 +127,7 @@ fn an_agent_that_keeps_its_holder_stopped_can_be_cancelled() {
     if cancelled.code() == Some(0) {
         assert_eq!(row["state"], "cancelled", "{row}");
     }
-    // Others start as ever.
+    // Other sessions start as usual.
     let next = shell(&stage, &["--exit0-is-done"], "true");
     assert_eq!(stage.sealed(&next)["state"], "completed");
 }
@@ -171,13 +171,13 @@ fn shell(stage: &Stage, options: &[&str], script: &str) -> String {
     stage.spawn_in(stage.home.root(), &[options, &["--", "sh", "-c", script]].concat())
 }
 
-/// The process that said who it is.
+/// The pid that the process wrote.
 fn pid(stage: &Stage) -> u32 {
     eventually("the agent says who it is", || number(&stage.home.root().join("pid")))
 }
 
-/// The process that removed its launch directory, once it has. A file that its holder was just writing may stay. It is told to
-/// when its launch is recorded: what nobody recorded before the directory went cannot be known to have run.
+/// The pid of the process that removed its launch directory, once it has. A file its holder was just writing may
+/// stay. The request follows the launch record: without a record, the launch could not be known to have run.
 fn removed(stage: &Stage, id: &str) -> u32 {
     let (agent, journal) = (pid(stage), launch_dir(stage, id).join("journal"));
     stage.home.wait_state(id, |row| row["launches"][0]["pid"].is_number());
@@ -190,7 +190,7 @@ fn number(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Writes into a launch's directory that it ended well and left nothing behind.
+/// Writes a forged record into a launch's directory: a successful exit with no processes left.
 fn forge_the_end(dir: &Path) {
     let exit = r#"{"version":1,"end":{"exited":{"code":0}},"ended_by":"itself","wall_ms":1,"mono_ms":1,"journal_end":0}"#;
     let gone = r#"{"version":1,"leftovers":0,"verified":true,"journal_end":0}"#;
@@ -198,7 +198,7 @@ fn forge_the_end(dir: &Path) {
     fs::write(dir.join("gone.json"), gone).unwrap();
 }
 
-/// Gives the process id of a launch's holder.
+/// The pid of a launch's holder.
 fn holder(dir: &Path) -> u32 {
     let taken: Value = serde_json::from_slice(&fs::read(dir.join("holder.json")).unwrap()).unwrap();
     u32::try_from(taken["holder"]["pid"].as_u64().unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! Checks and hooks have limits of time and output, and are ended with all that they started.
+//! Checks and hooks have time and output limits, and are killed with every process they started.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Stage, lives};
 
-/// Starts a grandchild in a session of its own, tells its pid, and sleeps.
+/// Starts a grandchild in its own session, prints its pid, and sleeps.
 const LINGERS: &str =
     "setsid sleep 600 & echo $! >> pids; sleep 600 & echo $! >> pids; echo $$ >> pids; wait";
 
@@ -90,7 +90,7 @@ fn assert_all_gone(pids: &str) {
     }
 }
 
-/// The journal holds little more than the limit: frames have heads, and a pipe was full when it was reached.
+/// Asserts that the journal is not much over the limit: frames have headers, and one full pipe may follow.
 #[track_caller]
 fn assert_bounded(stage: &Stage, limit: u64) {
     let mut journals = 0;

@@ -1,4 +1,4 @@
-//! Lists and what they leave out; the ledger as files.
+//! Lists and their filters; export, import and backup of the ledger.
 
 use std::{collections::BTreeSet, fs};
 
@@ -107,7 +107,7 @@ fn the_ledger_travels_by_export_import_and_backup() {
     let stage = Stage::new();
     for step in ["report = \"completed\"", "exit = 1"] {
         let id = stage.play(&format!("[[step]]\n{step}\n"), &[]);
-        // Open is what its tree is not known to be gone of: that would be closed in another home.
+        // A session is open until its process tree is known to be gone; an open one would be closed in another home.
         stage.home.wait_state(&id, |row| {
             row["sealed"] == true && row["launches"][0]["leftovers"].is_number()
         });
@@ -148,7 +148,7 @@ fn an_export_is_taken_from_a_pipe_and_told_in_words() {
         .exits(2);
 }
 
-/// Gives the records of an export. Their sums chain from the header, which names the home.
+/// The records of an export. Their hashes chain from the header, which names the home.
 fn exported(stage: &Stage) -> Vec<Value> {
     let lines = stage.home.provost(&["ledger", "export"]).ok().json_lines();
     lines.into_iter().filter_map(|line| line.get("record").cloned()).collect()
@@ -170,7 +170,7 @@ fn archived_sessions_are_still_listed_and_sound() {
         .ok()
         .json();
     assert_eq!(done["streams"], 1, "{done}");
-    assert_eq!(planned["records"], done["records"], "what was told is what was done");
+    assert_eq!(planned["records"], done["records"], "the dry run matches");
     assert_eq!(stage.status(&id), before);
     assert_eq!(stage.rows().len(), 2);
     stage.home.provost(&["ledger", "verify"]).ok();

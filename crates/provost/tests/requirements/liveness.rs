@@ -1,4 +1,4 @@
-//! Liveness is pid and start time.
+//! A process is identified by pid and start time.
 
 use std::{fs, process::Command};
 
@@ -16,7 +16,7 @@ fn e23_a_reused_pid_is_not_taken_for_the_launch() {
     stage.home.daemon().kill();
     kill(u32::try_from(held["holder"]["pid"].as_u64().unwrap()).unwrap());
     kill(agent);
-    // Somebody else lives under the pids that the launch had.
+    // Another process now has the pids of the launch.
     let mut bystander = Command::new("sleep").arg("600").spawn().unwrap();
     for file in ["held.json", "holder.json"] {
         let mut record: Value = serde_json::from_slice(&fs::read(dir.join(file)).unwrap()).unwrap();
@@ -33,7 +33,7 @@ fn e23_a_reused_pid_is_not_taken_for_the_launch() {
     bystander.wait().unwrap();
     assert_eq!(row["process"], "unknown", "{row}");
     assert_eq!(row["launches"][0]["phase"], "unobserved");
-    assert!(unharmed, "a process of somebody else was ended");
+    assert!(unharmed, "a foreign process was killed");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn mass_death_seen_by_probes_alone_is_believed_of_nobody() {
     let sessions: Vec<String> = (0..5).map(|_| stage.play(HANGS, &[])).collect();
     let processes: Vec<[u32; 2]> = sessions.iter().map(|id| processes(&stage, id)).collect();
     stage.home.daemon().kill();
-    // Four of five are gone without a trace of how, while nobody looked.
+    // Four of five have vanished without an exit record while no daemon ran.
     processes.iter().skip(1).flatten().for_each(|pid| kill(*pid));
     for id in &sessions[1..] {
         let row = stage.home.wait_state(id, |row| row["process"] == "unknown");
@@ -71,7 +71,7 @@ fn mass_death_seen_by_probes_alone_is_believed_of_nobody() {
         assert!(why.contains("4 of 5 launches look dead at once"), "{why}");
     }
     assert_eq!(stage.status(&sessions[0])["process"], "alive");
-    // A wait status is never doubted. Among the few that are left it is no wonder that all have gone.
+    // An exit status is never doubted. With few sessions left, it is plausible that all of them ended.
     kill(processes[0][1]);
     assert_eq!(stage.sealed(&sessions[0])["state"], "failed");
     for id in &sessions[1..] {

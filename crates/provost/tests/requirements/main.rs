@@ -1,5 +1,5 @@
-//! The requirements as tests of the real binary. A test's name begins with the requirement that it proves,
-//! if that has an id.
+//! The requirements as tests of the real binary. A test name starts with the id of the requirement it proves,
+//! if the requirement has one.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic, in its helpers too")]
 

@@ -1,4 +1,4 @@
-//! One blocking wait, what it says and how it exits. It looks at what was left behind, and changes nothing.
+//! `provost monitor`: one blocking wait, its output and its exit code. It inspects artifacts and changes nothing.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use crate::{
     run_site::Site,
 };
 
-/// An agent that says that its work is done once it is let go.
+/// An agent that reports completion once the file `go` exists.
 const LET_GO: &str = "[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n";
 
-/// An agent that leaves a sprint with this status behind and says that its work is done.
+/// An agent that leaves a sprint with this status and reports completion.
 fn leaves(status: &str) -> String {
     let content = format!("development_status:\\n  1-2-login: {status}\\n");
     format!(
@@ -30,7 +30,7 @@ fn monitor(stage: &Stage, arguments: &[&str]) -> Output {
     stage.home.provost(&[&["monitor", "--json"], arguments].concat())
 }
 
-/// Watches one session and gives what is said of it.
+/// Monitors one session and returns its result.
 #[track_caller]
 fn result(stage: &Stage, arguments: &[&str], code: i32) -> Value {
     let reply = monitor(stage, arguments).exits(code).json();
@@ -148,7 +148,7 @@ fn m8_a_watch_ends_by_time_only_if_it_is_asked_to_and_outlives_the_daemon() {
     let watching = begin(&stage, &[&id]);
     for _ in 0..2 {
         stage.home.daemon().kill();
-        // Whoever comes first starts the next one.
+        // Any command starts the next daemon.
         assert_eq!(stage.status(&id)["state"], "working");
     }
     fs::write(stage.home.root().join("go"), "").unwrap();
@@ -199,7 +199,7 @@ fn m8_a_state_that_is_reached_is_the_result_whatever_else_is_true() {
     assert_eq!(found["advice"], Value::Null, "nothing is proved");
     let known = ["--compat", "story-automator"];
     let shown = monitor(&stage, &[&[&behind[..]], &known[..], &review[..]].concat());
-    assert_eq!(shown.exits(1).json()["final_state"], "incomplete", "nobody takes it for done");
+    assert_eq!(shown.exits(1).json()["final_state"], "incomplete", "it does not count as done");
     let proved = stage.play(&leaves("done"), &[]);
     let found = result(&stage, &[&[&proved[..]], &review[..]].concat(), 0);
     assert_eq!((&found["result"], &found["output_verified"]), (&json!("reached"), &json!(true)));
@@ -231,8 +231,8 @@ fn m13_commas_and_quotes_break_nothing() {
     let id = stage.play(&scenario, &["--name", "a, \"b\",c; d"]);
     let found = result(&stage, &[&id], 1);
     assert_eq!(found["name"], json!(name.replace('\t', " ")));
-    let told = stage.home.provost(&["monitor", &id]).exits(1).stdout.clone();
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let output = stage.home.provost(&["monitor", &id]).exits(1).stdout.clone();
+    assert_eq!(output.lines().count(), 1, "{output}");
     let compat = stage.home.provost(&["monitor", &id, "--compat", "story-automator"]);
     assert_eq!(compat.exits(1).json_lines().len(), 1, "one object, with or without --json");
 }
@@ -271,9 +271,9 @@ hang = true
         let found = monitor(&stage, &arguments).exits(code).json();
         (found["progress"].clone(), found["progress_source"].clone(), found["todos_total"].clone())
     };
-    let told = stage.spawn_in(stage.home.root(), &["--agent", "talker", "do it"]);
-    stage.wait_state(&told, |row| !row["progress"].is_null());
-    assert_eq!(compat(&told, 5), (json!("2/5"), json!("agent"), json!(5)));
+    let planned = stage.spawn_in(stage.home.root(), &["--agent", "talker", "do it"]);
+    stage.wait_state(&planned, |row| !row["progress"].is_null());
+    assert_eq!(compat(&planned, 5), (json!("2/5"), json!("agent"), json!(5)));
     let silent = stage.play(LET_GO, &[]);
     stage.pid(&silent);
     assert_eq!(compat(&silent, 5), (json!("0/1"), json!("projection"), json!(1)));
@@ -281,7 +281,7 @@ hang = true
     stage.sealed(&silent);
     assert_eq!(compat(&silent, 0), (json!("1/1"), json!("projection"), json!(1)));
     let found = result(&stage, &[&silent], 0);
-    assert_eq!(found["facts"]["progress"], Value::Null, "nobody told");
+    assert_eq!(found["facts"]["progress"], Value::Null, "no source reports it");
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_watched() {
         refused(&stage, &[&id, "--workflow", "dev", &format!("--key={key}")], "1-2-login");
     }
     for (workflow, key) in [("dev", "PAY-7"), ("retro", "x")] {
-        refused(&stage, &[&id, "--workflow", workflow, "--key", key], "does not fit");
+        refused(&stage, &[&id, "--workflow", workflow, "--key", key], "invalid key");
     }
     refused(&stage, &[&id, "--workflow", "else", "--key", "1-2"], "workflows.else.fallback");
     let previous = ["--workflow", "dev", "--key", "1-2", "--previous"];
@@ -409,7 +409,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_watched() {
     refused(&stage, &[&id, "--compat", "other"], "story-automator");
 }
 
-/// What the monitor reads of the configuration, besides `monitor.stale_after`.
+/// The configuration that the monitor reads, besides `monitor.stale_after`.
 const VERIFIERS: &str = r#"
 [verifiers.slow]
 command = "echo $$ > slow.pid; sleep 600 & wait"
@@ -461,8 +461,12 @@ fn e10_every_key_of_a_verifier_and_a_workflow_has_an_effect() {
     let id = stage.play(makes, &[]);
     let of = |workflow: &str, code| {
         let found = result(&stage, &[&id, "--workflow", workflow, "--key", "k"], code);
-        let told = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        (told(&found["reason"]), told(&found["advice"]["what"]), told(&found["advice"]["agent"]))
+        let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (
+            string(&found["reason"]),
+            string(&found["advice"]["what"]),
+            string(&found["advice"]["agent"]),
+        )
     };
     let (reason, advice, _) = of("slow", 1);
     assert!(reason.contains("too long") && advice == "defer", "{reason}: {advice}");

@@ -1,4 +1,4 @@
-//! A ledger that is exported and imported: nothing happens twice.
+//! Export and import of a ledger: nothing is done twice.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::kit::{Stage, TALKER, lives};
 
-/// A session that lives, in a worktree, with a hook that leaves a line.
+/// A running session in a worktree, with a hook that appends a line.
 fn living(stage: &Stage) -> String {
     let (started, hooked) = (stage.file("started"), stage.file("hooked"));
     stage.configure(&format!("[hooks]\nsession.started = \"echo x >> {hooked}\"\n"));
@@ -33,7 +33,7 @@ fn an_export_of_a_living_home_runs_nothing_in_another() {
     let imported =
         there.home.provost(&["ledger", "import", &exported(&here), "--json"]).ok().json();
     assert_eq!(imported["closed"], 1, "{imported}");
-    // The clean-up asks the daemon, which therefore runs and owes whatever it owes.
+    // The clean-up starts the daemon, which then performs any pending effects.
     let collected = there.home.provost(&["gc", "--apply", "--older-than", "0s", "--json"]);
     let collected = collected.ok().json();
     assert_eq!(collected["removed"], json!([]), "{collected}");
@@ -41,7 +41,7 @@ fn an_export_of_a_living_home_runs_nothing_in_another() {
     let copy = there.status(&id);
     assert_eq!((&copy["state"], &copy["sealed"]), (&json!("cancelled"), &json!(true)), "{copy:#}");
     assert!(copy["reason"].as_str().unwrap().contains("another home"), "{copy:#}");
-    assert_eq!(copy["launches"][0]["phase"], "unobserved", "nobody here saw an end");
+    assert_eq!(copy["launches"][0]["phase"], "unobserved", "this home saw no end");
     there.home.provost(&["ledger", "verify"]).ok();
     let row = here.status(&id);
     assert_eq!((&row["state"], &row["process"]), (&json!("working"), &json!("alive")), "{row:#}");
@@ -127,6 +127,6 @@ fn sessions_of_another_home_go_on_only_if_told_so() {
     let (here, there) = (Stage::new(), Stage::new());
     living(&here);
     let take = ["ledger", "import", &exported(&here), "--take-over", "--json"];
-    // No daemon is started there: two homes must not work on one session, which is why it has to be said.
+    // No daemon is started there: two homes must not work on one session, hence the explicit flag.
     assert_eq!(there.home.provost(&take).ok().json()["closed"], 0);
 }

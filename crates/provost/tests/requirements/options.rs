@@ -1,4 +1,4 @@
-//! Every accepted key and flag does something that can be seen, or is rejected.
+//! Every accepted key and flag has an observable effect, or is rejected.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::kit::Stage;
 
-/// A configuration in which every key has a value that is not its default.
+/// A configuration in which every key has a non-default value.
 const EVERYTHING: &str = r#"
 [session]
 settle = "61ms"
@@ -143,7 +143,7 @@ agents.codex = { model = "m2", effort = "low" }
 prompts = { triage = "t {{task}}", work = "w {{task}}", review = "r {{task}}", repair = "m {{task}}", resume = "g {{task}}" }
 "#;
 
-/// What shows in the session that a key did something.
+/// Where a key's effect shows in the session's spec, and its value there.
 fn effect(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "session.settle" => ("/bounds/settle_ms", json!(61)),
@@ -199,7 +199,7 @@ fn rule(decision: &str, matches: Value) -> Value {
     json!({"decision": decision, "matches": matches})
 }
 
-/// What shows in a session of Codex that a key did something.
+/// Where a key's effect shows in the spec of a Codex session, and its value there.
 fn effect_on_codex(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "agents.codex.model" => ("/agent/settings/model", json!("m1")),
@@ -215,7 +215,7 @@ fn effect_on_codex(key: &str) -> Option<(&'static str, Value)> {
     })
 }
 
-/// What shows in a run that a key did something.
+/// Where a key's effect shows in the run's spec, and its value there.
 fn effect_on_run(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "run.land" => ("/land", json!("merge")),
@@ -253,7 +253,7 @@ fn effect_on_run(key: &str) -> Option<(&'static str, Value)> {
     })
 }
 
-/// Opens a run in the repository, and gives its id and what it was opened with.
+/// Opens a run in the repository and returns its id and spec.
 fn opened_run(stage: &Stage, repo: &provost_testkit::harness::Repo) -> (String, Value) {
     let opened = plain(stage.home.command(&["run", "--detach", "--json", "do it"]), repo);
     let id = opened.ok().json()["id"].as_str().unwrap().to_owned();
@@ -263,7 +263,7 @@ fn opened_run(stage: &Stage, repo: &provost_testkit::harness::Repo) -> (String, 
     (id, opened["data"]["spec"].clone())
 }
 
-/// Writes a program that tells a version as Codex does and cannot do anything else.
+/// Writes a program that prints a version as Codex does and supports nothing else.
 pub(crate) fn fake_codex(stage: &Stage) {
     let path = stage.home.root().join("fake-codex");
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'codex-cli 0.166.0' || exit 1\n";
@@ -272,7 +272,7 @@ pub(crate) fn fake_codex(stage: &Stage) {
     fs::create_dir_all(stage.home.root().join("user/codex")).unwrap();
 }
 
-/// A loop and a policy in which every key has a value that is not its default.
+/// A loop and a policy in which every key has a non-default value.
 const STEERED: &str = r#"
 [loops.mine]
 from = "build"
@@ -340,8 +340,8 @@ fn e10_every_key_of_a_loop_and_of_a_policy_is_in_the_task_that_is_opened_with_it
         ["checks", "report", "notes"],
         "those of the loop that it begins from, and its own"
     );
-    let told = ["max", "clean_up", "plateau", "tokens", "tools"].map(|key| template[key].clone());
-    assert_eq!(told, [json!(7), json!("compact"), json!(6), json!(5_000_000), json!(["ruler"])]);
+    let values = ["max", "clean_up", "plateau", "tokens", "tools"].map(|key| template[key].clone());
+    assert_eq!(values, [json!(7), json!("compact"), json!(6), json!(5_000_000), json!(["ruler"])]);
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn e10_every_configuration_key_is_shown_and_has_an_effect() {
     let codex = codex.ok().json()["id"].as_str().unwrap().to_owned();
     let codex_spec = stage.spec(&codex);
     let (run, run_spec) = opened_run(&stage, &repo);
-    // Presets, loops and policies have tests of their own.
+    // Presets, loops and policies have their own tests.
     let elsewhere = ["presets.", "loops.", "policies."];
     let here = |key: &String| !elsewhere.iter().any(|prefix| key.starts_with(prefix));
     for key in keys().filter(here) {
@@ -384,7 +384,7 @@ fn e10_every_configuration_key_is_shown_and_has_an_effect() {
             otherwise(&stage, &key, &spec, &codex_spec["agent"]);
         }
     }
-    // It may have ended by itself, and then there is nothing to cancel.
+    // It may have ended by itself; then the cancel has no target.
     drop(stage.home.provost(&["cancel", &codex]));
     stage.sealed(&codex);
     stage.sealed(&id);
@@ -405,11 +405,11 @@ fn e10_every_key_of_a_preset_sets_its_key() {
     }
 }
 
-/// Keys that `provost monitor` alone reads, with tests of their own beside it.
-/// The filters that git may run have tests in the boundary suite.
+/// Keys tested elsewhere: `provost monitor` alone reads most of them and has its own tests.
+/// Git filters are tested in the boundary suite.
 const MONITORED: [&str; 4] = ["monitor.", "verifiers.*.", "workflows.*.", "git."];
 
-/// Keys whose effect is not one value of the session.
+/// Checks keys whose effect is not a single value of the session.
 fn otherwise(stage: &Stage, key: &str, spec: &Value, codex: &Value) {
     match key {
         "agents.codex.path" => {
@@ -432,7 +432,7 @@ fn otherwise(stage: &Stage, key: &str, spec: &Value, codex: &Value) {
             assert!(branch.starts_with("agents/"), "{branch}");
         }
         "terminal.tmux" => {
-            // A window is opened by whoever asks for the session, with settings that are written down first.
+            // The command that opens the session opens the window, and first writes the tmux settings.
             let flags = ["--tty", "--no-worktree", "--no-check", "--json", "--", "true"];
             let spawned = stage.home.provost(&[&["spawn"], flags.as_slice()].concat());
             stage.sealed(spawned.ok().json()["id"].as_str().unwrap());
@@ -465,7 +465,7 @@ fn keys() -> impl Iterator<Item = String> {
     provost_config::keys().map(|key| key.name().to_owned())
 }
 
-/// Runs a command in the repository without the variable that makes every other test quick.
+/// Runs a command in the repository without the variable that shortens the settle window in all other tests.
 fn plain(
     mut command: std::process::Command,
     repo: &provost_testkit::harness::Repo,
@@ -493,7 +493,7 @@ fn e10_unknown_keys_and_hooks_are_rejected_with_the_nearest_match() {
     assert!(!stage.home.path().join("ledger").exists(), "nothing was recorded");
 }
 
-/// A flag of `spawn`, with arguments that use it and what shows in the session that it did something.
+/// A flag of `spawn`, arguments that use it, and a predicate on the spec and row that shows its effect.
 struct Flag {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -547,7 +547,7 @@ fn flags() -> Vec<Flag> {
             spec["budget"]["turns"] == 4
         }),
         flag("--tty", &["--tty", "--", "true"], |spec, _| spec["agent"]["driver"] == "terminal"),
-        // What it does beside the session is tried with windows of tmux; see panes.rs.
+        // Its effect besides the session is covered by the tests of tmux windows.
         flag("--tmux", &["--tty", "--tmux", "--", "true"], |spec, _| {
             spec["agent"]["driver"] == "terminal"
         }),
@@ -583,7 +583,7 @@ fn flags() -> Vec<Flag> {
     ]
 }
 
-/// Flags whose effect is on the command itself, each with its own test.
+/// Flags that affect the command itself; each has its own test.
 const ELSEWHERE: [&str; 5] = ["--ignore-project-config", "--wait", "--key", "--json", "--help"];
 
 #[test]
@@ -624,7 +624,7 @@ fn e10_the_same_key_twice_is_one_session_and_wait_waits() {
     assert_eq!(stage.rows().len(), 1);
 }
 
-/// The long flags in the help of a command.
+/// The long flags in a command's help.
 pub(crate) fn documented(stage: &Stage, command: &str) -> BTreeSet<String> {
     let help = stage.home.provost(&[command, "--help"]).ok().stdout.clone();
     let options = help.split("Options:").nth(1).unwrap().split("Examples:").next().unwrap();

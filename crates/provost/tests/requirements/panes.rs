@@ -1,4 +1,4 @@
-//! Panes of tmux: agents that others run there, and windows that show what Provost hosts.
+//! Tmux panes: external agents that run in them, and windows that show the sessions Provost hosts.
 
 use std::{
     fs,
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::kit::{Stage, kill, lives, text};
 
-/// Looks like a Codex at its prompt. It writes down each line that it is given, and does what some of them say. It may
-/// outlive its terminal.
+/// Looks like Codex at its prompt. Records each line of input and obeys some of them. It can outlive its
+/// terminal.
 const LOOKS_LIKE_CODEX: &str = r#"
 exec 3>>"$1"
 [ -e "$2.stays" ] && trap '' HUP
@@ -35,20 +35,20 @@ done
 while [ -e "$2.stays" ]; do sleep 0.1; done
 "#;
 
-/// How long a hundred megabytes may take a busy machine.
+/// Time limit for a hundred megabytes on a busy machine.
 const FLOOD: Duration = Duration::from_secs(150);
 
-/// A tmux server of somebody else, in the directory of a test.
+/// A tmux server that Provost did not start, in the test's directory.
 pub(crate) struct Theirs<'a>(pub(crate) &'a Stage);
 
 impl<'a> Theirs<'a> {
-    /// A server with these sessions, each with an agent.
+    /// Starts a server with these sessions, each running an agent.
     pub(crate) fn begin(stage: &'a Stage, names: &[&str]) -> Option<Theirs<'a>> {
         if is_missing() {
             return None;
         }
         fs::write(stage.file("looks"), LOOKS_LIKE_CODEX).unwrap();
-        // An agent is known by the name of its program.
+        // Provost recognizes an agent by the name of its program.
         fs::copy("/bin/sh", stage.file("codex")).unwrap();
         let theirs = Theirs(stage);
         names.iter().for_each(|name| theirs.agent(name));
@@ -96,7 +96,7 @@ impl<'a> Theirs<'a> {
         self.tmux(&["list-panes", "-t", &exact, "-F", "#{pane_id}"]).trim().to_owned()
     }
 
-    /// Types a line into the pane of a session, as a person does.
+    /// Types a line into the pane of a session, as a user does.
     pub(crate) fn types(&self, name: &str, line: &str) {
         let pane = self.pane(name);
         self.tmux(&["send-keys", "-t", &pane, "-l", line]);
@@ -118,7 +118,7 @@ impl Drop for Theirs<'_> {
     }
 }
 
-/// Provost's own tmux, ended with the test.
+/// Provost's own tmux server, killed on drop.
 struct Windows<'a>(&'a Stage);
 
 impl Windows<'_> {
@@ -126,7 +126,7 @@ impl Windows<'_> {
         tmux(self.0, &text(&self.0.home.path().join("tmux.sock")), arguments)
     }
 
-    /// The windows that are open, by name.
+    /// The names of the open windows.
     fn names(&self) -> Vec<String> {
         let listed = self.tmux(&["list-windows", "-a", "-F", "#{window_name}"]);
         listed.lines().map(str::to_owned).collect()
@@ -158,7 +158,7 @@ fn fold(name: &str) -> u64 {
     name.bytes().fold(7, |sum, byte| (sum * 31 + u64::from(byte)) & 0xff_ffff)
 }
 
-/// Waits until the last that a source said of a terminal is this.
+/// Waits until the newest signal from a source about a terminal is this one.
 pub(crate) fn shows(home: &Home, id: &str, by: &str, said: &str) {
     eventually(&format!("{by} says {said}"), || {
         let hints = home.events_of(id, "signal.hinted");
@@ -168,7 +168,7 @@ pub(crate) fn shows(home: &Home, id: &str, by: &str, said: &str) {
     });
 }
 
-/// How many kilobytes of memory a process has.
+/// A process's resident memory in KiB.
 fn memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -183,7 +183,7 @@ fn m14_text_goes_to_the_pane_that_was_adopted_though_names_begin_alike() {
     stage.home.provost(&["send", &id, "for the second"]).ok();
     eventually("the text", || theirs.told("agent-2").contains("for the second").then_some(()));
     assert_eq!((theirs.told("agent"), theirs.told("agent-22")), (String::new(), String::new()));
-    // It never shows the text in a record, so that it is doubted and not typed twice.
+    // The rollout never shows the text, so delivery stays unconfirmed and the text is not typed twice.
     let reason = |row: &Value| row["messages"][0]["reason"].as_str().unwrap_or("").to_owned();
     stage.home.wait_state(&id, |row| reason(row).contains("may have been typed"));
     assert_eq!(theirs.told("agent-2").matches("for the second").count(), 1);
@@ -211,16 +211,16 @@ fn an_agent_is_found_in_the_pane_that_its_environment_names_though_nobody_named_
     let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
     let pane = json!({"socket": stage.file("their.sock"), "id": theirs.pane("agent")});
     let found = eventually("the agent is seen in its pane", || {
-        let told = stage.home.provost(&["discover", "--json"]).ok().json();
-        let agents = told["agents"].as_array().unwrap().clone();
-        agents.into_iter().find(|one| one["pane"] == pane).ok_or(told)
+        let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
+        let agents = discovered["agents"].as_array().unwrap().clone();
+        agents.into_iter().find(|one| one["pane"] == pane).ok_or(discovered)
     });
     let pid = found["pid"].to_string();
     let id = stage.home.provost(&["adopt", "--pid", &pid, "--json"]).ok().json()["id"].clone();
     let id = id.as_str().unwrap();
     assert_eq!(stage.spec(id)["adopted"]["pane"]["id"], pane["id"]);
     shows(&stage.home, id, "screen", "at_prompt");
-    // What a process only says is not believed: it runs in no pane of that server.
+    // The environment alone is not believed: this process runs in no pane of that server.
     let liar = stage.file("lies");
     fs::copy("/bin/sleep", &liar).unwrap();
     fs::rename(&liar, stage.file("claude")).unwrap();
@@ -229,9 +229,12 @@ fn an_agent_is_found_in_the_pane_that_its_environment_names_though_nobody_named_
     liar.arg("600").env("TMUX", tmux).env("TMUX_PANE", theirs.pane("agent"));
     let mut liar = liar.stdin(Stdio::null()).spawn().unwrap();
     let lies = eventually("the other agent is seen", || {
-        let told = stage.home.provost(&["discover", "--json"]).ok().json();
-        let agents = told["agents"].as_array().unwrap().clone();
-        agents.into_iter().find(|one| one["pid"].as_u64() == Some(liar.id().into())).ok_or(told)
+        let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
+        let agents = discovered["agents"].as_array().unwrap().clone();
+        agents
+            .into_iter()
+            .find(|one| one["pid"].as_u64() == Some(liar.id().into()))
+            .ok_or(discovered)
     });
     assert_eq!(lies["pane"], Value::Null, "{lies:#}");
     liar.kill().unwrap();
@@ -319,7 +322,7 @@ fn t06_a_flood_in_one_pane_makes_tmux_grow_little_and_holds_up_nobody() {
         flooded.exists().then_some(())
     });
     assert!(most.saturating_sub(before) <= 20 << 10, "tmux grew from {before} to {most} kB");
-    // What it shows after the flood is seen, though not all of the flood was.
+    // Its output after the flood is seen, though parts of the flood were skipped.
     stage.home.provost(&["send", &flood, "after the flood"]).ok();
     eventually("the text", || theirs.told("flood").contains("after the flood").then_some(()));
 }
@@ -342,9 +345,9 @@ fn t09_two_supervisors_of_one_pane_lose_nothing_and_press_nothing() {
     assert_eq!(theirs.told("agent"), "working\nidle\n", "nothing but the person's keys");
 }
 
-/// What an agent was told, a line each, without the marks of a paste.
-fn lines(told: &str) -> Vec<String> {
-    let plain = told.replace("\u{1b}[200~", "").replace("\u{1b}[201~", "");
+/// The lines an agent received, without bracketed-paste markers.
+fn lines(input: &str) -> Vec<String> {
+    let plain = input.replace("\u{1b}[200~", "").replace("\u{1b}[201~", "");
     plain.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
@@ -361,13 +364,13 @@ fn t09_texts_of_two_supervisors_that_come_at_once_are_not_mixed() {
             send.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         });
         sent.into_iter().for_each(|mut one| assert!(one.wait().unwrap().success()));
-        let mut told = eventually("both texts", || {
-            let told = theirs.told(name);
-            let both = told.contains("one") && told.contains("two");
-            if both { Ok(lines(&told)) } else { Err(told) }
+        let mut received = eventually("both texts", || {
+            let received = theirs.told(name);
+            let both = received.contains("one") && received.contains("two");
+            if both { Ok(lines(&received)) } else { Err(received) }
         });
-        told.sort();
-        assert_eq!(told, ["one", "two"], "{name}");
+        received.sort();
+        assert_eq!(received, ["one", "two"], "{name}");
     }
 }
 
@@ -378,7 +381,7 @@ fn t09_nothing_is_typed_into_a_pane_that_another_supervisor_types_into() {
     let ids = ["claimed", "free"].map(|name| theirs.adopt_in(&stage.home, name));
     let place = theirs.pane("claimed");
     let tty = theirs.tmux(&["display-message", "-p", "-t", &place, "#{pane_tty}"]);
-    // As a Provost of another home does while it types.
+    // Locks the pane as a Provost of another home does while it types.
     let claimed = fs::File::open(tty.trim()).unwrap();
     rustix::fs::flock(&claimed, rustix::fs::FlockOperation::LockExclusive).unwrap();
     for id in &ids {
@@ -390,7 +393,7 @@ fn t09_nothing_is_typed_into_a_pane_that_another_supervisor_types_into() {
     eventually("it waited", || theirs.told("claimed").contains("the text").then_some(()));
 }
 
-/// Says whether the first message waits for this reason.
+/// Whether the first message is blocked for this reason.
 fn waits_for(row: &Value, why: &str) -> bool {
     row["messages"][0]["reason"].as_str().unwrap_or_default().contains(why)
 }
@@ -398,7 +401,7 @@ fn waits_for(row: &Value, why: &str) -> bool {
 #[test]
 fn a_pane_that_is_used_anew_is_another_agent_and_gets_nothing_of_what_the_first_was_sent() {
     let stage = Stage::new();
-    // One of the two outlives its terminal.
+    // One of the two agents outlives its terminal.
     let stays = stage.file("stays.log.stays");
     fs::write(&stays, "").unwrap();
     let Some(theirs) = Theirs::begin(&stage, &["ends", "stays"]) else { return };
@@ -450,10 +453,10 @@ fn an_agent_in_a_pane_is_nudged_when_its_context_is_full_and_nothing_else_is_don
     let usage = json!({"input_tokens": 90, "output_tokens": 0, "total_tokens": 90});
     let info =
         json!({"total_token_usage": usage, "last_token_usage": usage, "model_context_window": 100});
-    let told = json!({"timestamp": "T", "type": "event_msg", "payload": {"type": "token_count", "info": info}});
+    let entry = json!({"timestamp": "T", "type": "event_msg", "payload": {"type": "token_count", "info": info}});
     let path = stage.spec(&id)["adopted"]["rollout"].as_str().unwrap().to_owned();
     let mut record = fs::OpenOptions::new().append(true).open(path).unwrap();
-    std::io::Write::write_all(&mut record, format!("{told}\n").as_bytes()).unwrap();
+    std::io::Write::write_all(&mut record, format!("{entry}\n").as_bytes()).unwrap();
     eventually("it is nudged", || theirs.told("agent").contains("Be short.").then_some(()));
     assert_eq!(lines(&theirs.told("agent")), ["Be short."]);
     let done = stage.home.events_of(&id, "reaction.done");
@@ -461,7 +464,7 @@ fn an_agent_in_a_pane_is_nudged_when_its_context_is_full_and_nothing_else_is_don
     assert_eq!(stage.status(&id)["process"], "alive");
 }
 
-/// The five endings, each with the line that tells them apart.
+/// The five endings, each with the line that distinguishes it.
 const ENDINGS: [(&str, &str); 5] = [
     ("exit0_silent", "ended_unclaimed null exit0 code=0 signal=null"),
     ("exit1_silent", "failed \"crash\" exitN code=1 signal=null"),
@@ -563,11 +566,11 @@ fn a_window_is_made_once_is_known_exactly_and_needs_tmux() {
     let refused = stage.home.provost(&["attach", "--tmux", &id]);
     let print = format!("attach --tmux {} --print", &id[id.len() - 8..]);
     assert!(refused.exits(2).stderr.contains(&print), "{refused:#?}");
-    // What is printed works in any shell.
+    // The printed command works in any shell.
     let printed = stage.home.provost(&["attach", &id, "--print"]).ok().stdout.clone();
     let ran = Command::new("/bin/sh").env_clear().args(["-c", printed.trim()]).output().unwrap();
-    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(told.contains("needs a terminal"), "{printed}: {told}");
+    let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(stderr.contains("needs a terminal"), "{printed}: {stderr}");
     stage.home.set_env("PATH", "/nowhere");
     let refused = stage.home.provost(&["attach", "--tmux", &id, "--print"]);
     assert!(refused.exits(4).stderr.contains("tmux is not installed"), "{refused:#?}");

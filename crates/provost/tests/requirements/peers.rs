@@ -1,4 +1,4 @@
-//! An agent speaks for itself only, and sees of the environment what it was given.
+//! An agent has authority only over itself, and sees only the environment variables it was given.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
@@ -42,15 +42,18 @@ fn an_agent_may_do_nothing_for_its_operator() {
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "completed", "{row}");
     let codes = fs::read_to_string(stage.file("codes")).unwrap();
-    let told: Vec<(&str, &str)> = codes.lines().zip(tries.iter().map(String::as_str)).collect();
-    assert!(told.len() == tries.len() && told.iter().all(|(code, _)| *code == "4"), "{told:#?}");
+    let results: Vec<(&str, &str)> = codes.lines().zip(tries.iter().map(String::as_str)).collect();
+    assert!(
+        results.len() == tries.len() && results.iter().all(|(code, _)| *code == "4"),
+        "{results:#?}"
+    );
     let row = stage.status(&other);
     assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")));
     assert_eq!(stage.rows().len(), 2);
 }
 
-/// What only the operator may do, tried by a script that runs where Provost runs something. The first line
-/// says that looking is allowed.
+/// Writes a script that tries every operator-only command, to be run wherever Provost runs a program. Its first
+/// line checks that reading is allowed. Returns the command and the number of tries.
 fn tries(stage: &Stage, other: &str) -> (String, usize) {
     let home = format!("PROVOST_HOME={}", stage.home.path().display());
     let bin = stage.home.command::<&str>(&[]).get_program().to_str().unwrap().to_owned();
@@ -76,14 +79,14 @@ fn tries(stage: &Stage, other: &str) -> (String, usize) {
     (format!("sh {}", stage.file("tries.sh")), asked.len() * 3)
 }
 
-/// Git is run by the daemon itself. Should a repository have a program run by it, that is no operator.
+/// The daemon itself runs git. A program that a repository makes git run is not the operator.
 #[test]
 fn what_git_runs_below_the_daemon_is_not_the_operator() {
     let mut stage = Stage::new();
     let bin = stage.home.root().join("bin");
     fs::create_dir(&bin).unwrap();
     let usual = "/usr/local/bin:/usr/bin:/bin";
-    // It is tried once, by the first git that the daemon runs.
+    // The first git that the daemon runs makes the attempt, once.
     let git = format!(
         "#!/bin/sh\nPATH={usual}; cd {root} || exit\nif grep -q daemon /proc/$PPID/cmdline && mv armed fired 2>/dev/null; then sh tries.sh; fi\ncd \"$OLDPWD\" && exec git \"$@\"\n",
         root = stage.home.root().display(),
@@ -149,7 +152,7 @@ fn an_agent_that_kills_its_holder_does_not_become_the_operator() {
     let home = format!("PROVOST_HOME={}", stage.home.path().display());
     let asks = format!("{home} {bin} cancel {other} >> {} 2>&1", stage.file("said"));
     let codes = stage.file("codes");
-    // First with its mark, then with neither mark nor parent. It survives TERM, so that there is time.
+    // First with its mark, then with neither mark nor parent. It ignores TERM to gain time.
     let script = format!(
         "trap '' TERM HUP\nwhile ! test -e {go}; do sleep 0.02; done\nkill -9 $1\n{asks}; echo $? >> {codes}\n(env -i sh -c '{asks}; echo $? >> {codes}' &)\nsleep 60\nsleep 60\n",
         go = stage.file("go"),
@@ -166,7 +169,7 @@ fn an_agent_that_kills_its_holder_does_not_become_the_operator() {
     assert_eq!(codes, "4\n4\n", "{said}");
     assert!(said.contains("only report") && said.contains("below it"), "{said}");
     assert_eq!(stage.status(&other)["state"], "working");
-    // The operator is older than that launch, or asks when it is gone.
+    // The operator's process is older than that launch, or asks after it is gone.
     stage.home.provost(&["cancel", &other]).ok();
 }
 
@@ -241,7 +244,7 @@ fn a_newer_program_replaces_an_older_daemon_and_touches_no_agent() {
     assert_ne!((&old["pid"], &old["version"]), (&new["pid"], &new["version"]));
     assert_eq!(new["version"], "99.0.0");
     assert_eq!((&row["process"], stage.pid(&id)), (&json!("alive"), agent));
-    // An older program is served by the newer daemon.
+    // The newer daemon also serves an older program.
     stage.home.set_env("PROVOST_TEST_VERSION", "0.0.1");
     stage.status(&id);
     assert_eq!(stage.home.daemon().status().unwrap()["pid"], new["pid"]);

@@ -1,4 +1,4 @@
-//! What Provost does by itself on an occasion, each time once, and what a person can have done the same way.
+//! Reactions: Provost acts once per event, and users can trigger the same actions by hand.
 
 use std::{fs, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Stage, TALKER};
 
-/// An agent that is in a turn.
+/// An agent in the middle of a turn.
 const IN_A_TURN: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -17,7 +17,7 @@ wait_input = { type = "instruction" }
 emit = { type = "turn_started", turn = "u" }
 "#;
 
-/// An agent that says that it is done, and why.
+/// An agent that claims completion, with a reason.
 const DONE: &str = r#"
 [[step]]
 emit = { type = "claim", claim = "completed", text = "after: {{input}}" }
@@ -35,7 +35,7 @@ fn emits(what: &str) -> String {
     format!("[[step]]\nemit = {{ {what} }}\n")
 }
 
-/// Starts the agent with a reaction of this project.
+/// Starts the agent with this reaction in the configuration.
 fn started(stage: &Stage, scenario: &str, reaction: &str) -> String {
     stage.configure_talker(scenario, &format!("[reactions.mine]\n{reaction}\n"));
     stage.spawn_in(stage.home.root(), &["--agent", TALKER, "do it"])
@@ -79,30 +79,28 @@ fn a_stalled_agent_is_interrupted_and_told_to_go_on() {
     let row = stage.sealed(&id);
     assert_eq!(row["claim_text"], "after: Otherwise.");
     assert_eq!((fate(&row, "interrupt"), reacted(&stage, &id)), (json!("delivered"), 1));
-    assert_eq!(fate(&row, "result_wanted"), Value::Null, "it went on by itself");
+    assert_eq!(fate(&row, "result_wanted"), Value::Null, "it continued by itself");
 }
 
 #[test]
 fn m06_a_silent_turn_is_stalled_at_the_end_of_the_window_and_never_earlier() {
     let stage = Stage::new();
     let scenario = [IN_A_TURN, "[[step]]\nhang = true\n"].concat();
-    // With --deep the window is that of a user who sets none.
-    let (set, window) = match deep() {
-        true => ("", 300_000),
-        false => ("[session]\nstale_after = \"700ms\"", 700),
-    };
+    // With --deep, uses the default window.
+    let (set, window) =
+        if deep() { ("", 300_000) } else { ("[session]\nstale_after = \"700ms\"", 700) };
     let id = started(&stage, &scenario, &format!("on = \"stalled\"\ndo = \"notify\"\n{set}"));
     let patience = Duration::from_millis(window) + Duration::from_secs(30);
     eventually_within(patience, "the reaction", || (reacted(&stage, &id) == 1).then_some(()));
     let at = |kind: &str| stage.events_of(&id, kind)[0]["at"].as_i64().unwrap();
     let silent = u64::try_from(at("stream.silent") - at("turn.started")).unwrap();
-    // Both times are cut to milliseconds.
+    // Both times are truncated to milliseconds.
     assert!((window - 1..window + 2_000).contains(&silent), "stalled after {silent} ms");
     assert_eq!(stage.status(&id)["state"], "stalled");
     let monitor = ["monitor", &id, "--timeout", "20s", "--json"];
     let own: &[&str] = if deep() { &[] } else { &["--stale-after", "700ms"] };
-    let told = stage.home.provost(&[&monitor, own].concat());
-    assert!(told.exits(1).stdout.contains("stuck"), "{told:?}");
+    let output = stage.home.provost(&[&monitor, own].concat());
+    assert!(output.exits(1).stdout.contains("stuck"), "{output:?}");
     stage.home.provost(&["cancel", &id]).ok();
     stage.sealed(&id);
 }
@@ -125,20 +123,20 @@ fn a_full_context_is_shown_and_compacted_between_turns() {
     assert_eq!((&row["state"], &row["turns"]), (&json!("completed"), &json!(1)));
     assert_eq!(stage.events_of(&id, "context.compacted").len(), 1);
     assert_eq!(stage.events_of(&id, "context.told")[0]["data"]["context"]["used"], 90);
-    assert_eq!(row["context"], Value::Null, "how full it is since was not told");
+    assert_eq!(row["context"], Value::Null, "its usage since then is unknown");
 }
 
 #[test]
 fn whoever_is_to_know_of_a_question_is_told_once() {
     let stage = Stage::new();
-    let told = stage.file("told");
+    let log = stage.file("reactions");
     let asks = emits("type = \"request\", id = \"q\", kind = \"question\", title = \"Which?\"");
     let scenario = [IN_A_TURN, &asks, &waits_for("answer"), DONE].concat();
-    let hook = format!("[hooks]\nsession.reaction = \"cat >> {told}; echo >> {told}\"");
+    let hook = format!("[hooks]\nsession.reaction = \"cat >> {log}; echo >> {log}\"");
     let reaction = format!("on = \"needs_input\"\nafter = \"50ms\"\ndo = \"notify\"\n{hook}");
     let id = started(&stage, &scenario, &reaction);
     let line =
-        eventually("the hook", || fs::read_to_string(&told).ok().filter(|t| t.ends_with('\n')));
+        eventually("the hook", || fs::read_to_string(&log).ok().filter(|t| t.ends_with('\n')));
     let payload: Value = serde_json::from_str(line.trim()).unwrap();
     let expected = json!({"name": "mine", "on": "needs_input", "do": "notify"});
     assert_eq!((&payload["reaction"], &payload["event"]), (&expected, &json!("session.reaction")));
@@ -147,7 +145,7 @@ fn whoever_is_to_know_of_a_question_is_told_once() {
     stage.home.provost(&["answer", &request, "this"]).ok();
     stage.sealed(&id);
     assert_eq!(reacted(&stage, &id), 1);
-    assert_eq!(fs::read_to_string(&told).unwrap().lines().count(), 1);
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 1);
 }
 
 #[test]
@@ -206,7 +204,7 @@ fn a_turn_is_interrupted_by_hand_and_goes_on_as_it_is_told() {
     let refused = stage.home.provost(&["interrupt", &id, "--json"]).exits(4).json();
     assert!(refused["error"]["message"].as_str().unwrap().contains("no turn is open"), "{refused}");
     stage.home.daemon().kill();
-    assert!(held(&stage.status(&id)), "also after a crash a person is waited for");
+    assert!(held(&stage.status(&id)), "it still waits for the user after a crash");
     stage.home.provost(&["send", &id, "Otherwise."]).ok();
     assert_eq!(stage.sealed(&id)["claim_text"], "after: Otherwise.");
 }
@@ -229,11 +227,11 @@ fn a_plain_command_has_nothing_to_compact_or_to_interrupt() {
 fn a_reaction_that_makes_no_sense_is_refused_before_anything_is_started() {
     let stage = Stage::new();
     for (reaction, hint) in [
-        ("on = \"quiet\"\ndo = \"compact\"", "is no answer to"),
+        ("on = \"quiet\"\ndo = \"compact\"", "is not a valid reaction to"),
         ("on = \"quiet\"\ndo = \"hand_over\"", "needs the agent"),
         ("on = \"quiet\"\ndo = \"hand_over\"\nagent = \"nobody\"", "no agent"),
-        ("on = \"quiet\"\ndo = \"notify\"\ntext = \"x\"", "says nothing"),
-        ("on = \"quiet\"\ndo = \"notify\"\nat = 5", "is for on"),
+        ("on = \"quiet\"\ndo = \"notify\"\ntext = \"x\"", "sends no text"),
+        ("on = \"quiet\"\ndo = \"notify\"\nat = 5", "is only valid with on"),
         ("on = \"quite\"\ndo = \"notify\"", "quiet"),
         ("on = \"quiet\"", "do"),
     ] {
@@ -241,7 +239,7 @@ fn a_reaction_that_makes_no_sense_is_refused_before_anything_is_started() {
         let error = stage.home.provost(&["spawn", "--json", "--", "true"]).exits(2).json();
         let message = error["error"]["message"].as_str().unwrap();
         assert!(message.contains(hint) && message.contains("mine"), "{reaction}: {message}");
-        // What is well-formed is shown, and what comes of it.
+        // A well-formed one is shown, with a warning.
         let shown = stage.home.provost(&["config", "show", "--json"]);
         if shown.code() == Some(0) {
             let warned = shown.json()["warnings"].to_string();

@@ -78,7 +78,7 @@ fn a06_no_read_changes_anything() {
     }
 }
 
-/// The ledger, and every file of the home, the user's directory and the repositories.
+/// The ledger and every file of the home, the user's directory and the repositories, as digests.
 fn world(stage: &Stage) -> BTreeMap<String, u64> {
     let exported = stage.home.provost(&["ledger", "export"]).ok().raw_stdout.clone();
     let mut found = BTreeMap::from([("the export".to_owned(), digest(&exported))]);
@@ -96,7 +96,7 @@ fn add(dir: &Path, found: &mut BTreeMap<String, u64>) {
             found.insert(text(&path), 0);
             add(&path, found);
         } else if is_shared_memory(&path) {
-            // Readers count themselves there; SQLite makes it anew from the log at any time.
+            // Readers register themselves there; SQLite can rebuild it from the log at any time.
         } else if kind.is_file() {
             found.insert(text(&path), digest(&fs::read(&path).unwrap()));
         } else {

@@ -1,5 +1,5 @@
-//! The file in which an agent writes down its conversation: each thing in it is told once, and nothing that was over
-//! before anybody watched.
+//! Rollouts, the files in which an agent records its conversation: each line is reported once, and nothing that
+//! ended before watching began.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Stage, kill, text};
 
-/// A conversation that somebody else's agent writes down.
+/// The rollout of an external agent.
 struct Theirs {
     path: PathBuf,
 }
@@ -58,7 +58,7 @@ impl Theirs {
     }
 }
 
-/// How often turns began and ended, of those that are told; no place of the file may have been told twice.
+/// The numbers of started and ended turns; asserts that no position of the file was reported twice.
 #[track_caller]
 fn turns(stage: &Stage, id: &str) -> (usize, usize) {
     let recorded = stage.events_of(id, "signal.recorded");
@@ -120,7 +120,7 @@ fn d09_aborts_errors_and_compaction_are_understood_and_a_late_count_of_tokens_ch
     let usage = json!({"input_tokens": 9, "output_tokens": 3, "total_tokens": 12});
     let info = json!({"total_token_usage": usage, "last_token_usage": usage});
     theirs.event(json!({"type": "token_count", "info": info}));
-    eventually("the tokens are told", || {
+    eventually("the tokens are reported", || {
         (!stage.events_of(&id, "usage.told").is_empty()).then_some(())
     });
     let after = stage.status(&id);
@@ -128,7 +128,7 @@ fn d09_aborts_errors_and_compaction_are_understood_and_a_late_count_of_tokens_ch
     theirs.starts("c");
     theirs.event(json!({"type": "error", "message": "no more", "codex_error_info": "other"}));
     theirs.event(json!({"type": "task_complete", "turn_id": "c", "last_agent_message": null}));
-    eventually("the error is told", || (turns(&stage, &id) == (3, 3)).then_some(()));
+    eventually("the error is reported", || (turns(&stage, &id) == (3, 3)).then_some(()));
     assert!(end(2).to_string().contains("no more"), "{}", end(2));
 }
 
@@ -163,7 +163,7 @@ fn peak_kib(pid: u32) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
-/// An agent that somebody else started, with its record open.
+/// Starts an external agent with its rollout open.
 fn begin_agent(theirs: &Theirs) -> Child {
     let mut agent = Command::new("bash");
     let record = text(&theirs.path);
@@ -180,12 +180,12 @@ fn an_agent_is_adopted_once_by_whatever_it_is_named_and_again_when_nobody_watche
     let pid = number.to_string();
     let ways = [["--pid", pid.as_str()], ["--rollout", &record]];
     let began = eventually("it has its record open", || {
-        let told = stage.home.provost(&["discover", "--json"]).ok().json();
-        let agents = told["agents"].as_array().unwrap().clone();
+        let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
+        let agents = discovered["agents"].as_array().unwrap().clone();
         agents.into_iter().find(|one| one["pid"] == number && one["rollout"] == record)
     });
     assert_eq!(began["thread"], THREAD, "{began:#}");
-    // As many at once as it takes for two to be decided together.
+    // Enough at once that two of them are decided together.
     let asked: Vec<Child> = (0..8)
         .map(|no| {
             let mut adopt = stage.home.command(&["adopt", ways[no % 2][0], ways[no % 2][1]]);
@@ -207,7 +207,7 @@ fn an_agent_is_adopted_once_by_whatever_it_is_named_and_again_when_nobody_watche
     agent.wait().unwrap();
 }
 
-/// What happens between the adoption of an agent and its sealed end.
+/// A step between the adoption of an agent and its sealed end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     KillDaemon,
@@ -215,7 +215,7 @@ enum Deed {
     EndAgent,
 }
 
-/// Adopts an agent, does these things in this order, and gives the session with its sealed end.
+/// Adopts an agent, performs these steps in order, and returns the session with its sealed row.
 #[track_caller]
 fn adopted_and(deeds: &[Deed]) -> (Stage, String, Value) {
     let stage = Stage::new();

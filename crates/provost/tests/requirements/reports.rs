@@ -1,4 +1,4 @@
-//! Reports after the end, from older launches, from nobody and from the operator.
+//! Reports after exit, from older launches, from unknown callers and from the operator.
 
 use std::{
     io::{Read, Write},
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{CREDENTIALS, Credentials, HANGS, Stage, TALKER};
 
-/// Asks, ends, and in its next launch hangs.
+/// Asks a question and exits; hangs in its next launch.
 const ASKS_AND_EXITS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -206,7 +206,7 @@ fn a_report_with_an_unusual_key_counts_once_whichever_way_it_goes() {
     assert_eq!(stage.status(&id)["claim_source"], "agent");
 }
 
-/// Posts a body to the daemon's socket as any program could.
+/// Posts a body to the daemon's socket, as any program could.
 fn post(stage: &Stage, path: &str, body: &str) -> (u16, String) {
     let mut socket = UnixStream::connect(stage.home.path().join("daemon.sock")).unwrap();
     let head = format!(
@@ -220,7 +220,7 @@ fn post(stage: &Stage, path: &str, body: &str) -> (u16, String) {
     (status, reply)
 }
 
-/// Runs the MCP server of a launch's tools over these messages, and gives its answers.
+/// Sends these messages to the MCP server with a launch's credentials, and returns its answers.
 pub(crate) fn tools_as(
     stage: &Stage,
     who: &Credentials,
@@ -249,7 +249,7 @@ fn a_call_of_a_tool_counts_once_for_each_id_of_each_process() {
     let call = |id: Value| {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
     };
-    let told = |stage: &Stage| stage.status(&id)["facts"].as_array().unwrap().len();
+    let fact_count = |stage: &Stage| stage.status(&id)["facts"].as_array().unwrap().len();
     let messages = [
         json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}).to_string(),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string(),
@@ -265,12 +265,12 @@ fn a_call_of_a_tool_counts_once_for_each_id_of_each_process() {
     assert_eq!(json!(ids), json!([0, 1, 1, "1", null, null, 9]), "{answers:#?}");
     assert_eq!(answers[2]["result"]["content"][0]["text"], "Noted.", "{answers:#?}");
     assert_eq!(answers[1]["result"], answers[2]["result"]);
-    assert_eq!(told(&stage), 2, "two ids");
+    assert_eq!(fact_count(&stage), 2, "two ids");
     tools_as(&stage, &who, &[], &[call(json!(1))]);
-    assert_eq!(told(&stage), 3, "another process begins its ids anew");
+    assert_eq!(fact_count(&stage), 3, "another process begins its ids anew");
     let forged = Credentials { token: "forged".to_owned(), ..stage.credentials(1) };
     let refused = &tools_as(&stage, &forged, &[], &[call(json!(1))])[0]["result"];
     assert_eq!(refused["isError"], true, "{refused}");
     assert!(refused.to_string().contains("token"), "{refused}");
-    assert_eq!(told(&stage), 3);
+    assert_eq!(fact_count(&stage), 3);
 }

@@ -1,4 +1,4 @@
-//! Runs that are cancelled where no model is needed to bring it about: on their way to land, and by agents that go on.
+//! Cancelled runs that need no model: cancelled before landing, and with agents that keep working.
 
 use std::{fs, path::Path};
 
@@ -31,7 +31,7 @@ fn r01_r15_a_run_that_is_cancelled_while_its_merge_is_checked_lands_nothing_and_
         "echo theirs > theirs.txt; git add theirs.txt; git commit --quiet --message theirs";
     let line = format!("echo work > work.txt; cd {}; {theirs}", repo.path().display());
     let (waits, go) = (stage.file("waits"), stage.file("go"));
-    // Only on the merge, which has what both have made, and until it may go on.
+    // Blocks only on the merge, which has the work of both sides, until it is released.
     let check = format!(
         "test -s work.txt || exit 1; test -e theirs.txt || exit 0; test -e {go} && exit 0; echo $$ > {waits}.new; mv {waits}.new {waits}; exec sleep 600"
     );
@@ -56,7 +56,7 @@ fn r01_r15_a_run_that_is_cancelled_while_its_merge_is_checked_lands_nothing_and_
     assert_eq!(site.repo.read("work.txt"), "work\n");
 }
 
-/// Goes on when it is told to end, claims to be done on every way that it has, and only then leaves.
+/// Keeps working after TERM, claims completion on every channel it has, and only then exits.
 const DEFIANT: &str = r#"
 [[step]]
 ignore_term = true

@@ -1,7 +1,7 @@
 //! Git that outlives the daemon: landings, worktrees and checkouts survive its end at any point.
 //!
-//! A script stands in front of git. It stops one call of it when a certain file was written, and lets it continue when
-//! the test says so. So the daemon ends while git is in the middle of its work.
+//! A wrapper runs in front of git. It pauses one call once a certain file was written, and lets it continue when the
+//! test says so. So the daemon ends while git is in the middle of its work.
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,7 @@ use crate::{
     run_site::Site,
 };
 
-/// What the agents of these tests do.
+/// The work of the agents in these tests: rewrites every file.
 const RENEW: &str = "for file in many/*; do echo new > $file; done";
 
 /// How the daemon ends.
@@ -29,23 +29,23 @@ enum End {
     Kill,
 }
 
-/// A git that is stopped in the middle of one call.
+/// A git that is paused in the middle of one call.
 struct StoppedGit {
     dir: PathBuf,
 }
 
-/// Which call of git is stopped, and when.
+/// Selects the git call to pause, and when.
 struct StopAt<'a> {
     subcommand: &'a str,
-    /// A pattern of the directory that it works in.
+    /// A pattern for its working directory.
     place: &'a str,
-    /// When this file there has this line.
+    /// Pauses once this file contains `line`.
     file: String,
     line: &'a str,
 }
 
 impl StoppedGit {
-    /// Puts the script in front of git, for all that is started from now on.
+    /// Puts the wrapper in front of git, for everything started from now on.
     fn install(stage: &mut Stage, at: &StopAt<'_>) -> StoppedGit {
         let dir = stage.root().join("stopped-git");
         let StopAt { subcommand, place, file, line } = at;
@@ -74,7 +74,7 @@ impl StoppedGit {
         StoppedGit { dir }
     }
 
-    /// Waits until git is in the middle of its work.
+    /// Waits until git is paused in the middle of its work.
     #[track_caller]
     fn wait(&self) {
         eventually("git is stopped", || filled(self.dir.join("stopped")));
@@ -84,13 +84,13 @@ impl StoppedGit {
         fs::write(self.dir.join("go"), "").unwrap();
     }
 
-    /// Demands that no other call worked at the same place before this one had ended.
+    /// Asserts that no other call worked in the same directory before this one ended.
     #[track_caller]
     fn worked_alone(&self) {
         assert_eq!(filled(self.dir.join("beside")), None);
     }
 
-    /// Ends the git that is stopped, so that it gives its lock back.
+    /// Terminates the paused git, so that it releases its lock.
     fn terminate(&self) {
         let pid = fs::read_to_string(self.dir.join("stopped")).unwrap();
         let sent = Command::new("kill").args(["-TERM", pid.trim()]).status().unwrap();
@@ -99,7 +99,7 @@ impl StoppedGit {
     }
 }
 
-/// Makes a program that is found before git.
+/// Installs a program that is found before git.
 fn install(stage: &mut Stage, dir: &Path, script: &str) {
     fs::create_dir(dir).unwrap();
     fs::write(dir.join("git"), script).unwrap();
@@ -120,7 +120,7 @@ fn real_git() -> PathBuf {
     found.find(|file| file.is_file()).expect("git is installed")
 }
 
-/// A repository with many files, one of them changed by its user.
+/// A repository with many files, and with uncommitted changes of its user.
 fn large(stage: &Stage, files: usize) -> Repo {
     let repo = stage.home.repo("work");
     for no in 0..files {
@@ -132,13 +132,13 @@ fn large(stage: &Stage, files: usize) -> Repo {
     repo
 }
 
-/// The points at which the daemon ends, as numbers of files that are written: two in the usual run, ten in the deep one.
+/// The points at which the daemon ends, as numbers of written files: two by default, ten in the deep run.
 fn points(files: usize) -> Vec<usize> {
     let every = if deep() { 10 } else { 2 };
     (0..every).map(|no| files * (2 * no + 1) / (2 * every)).collect()
 }
 
-/// How many files there are: as many as in the field only in the deep run.
+/// The number of files: realistic only in the deep run.
 fn size(deep_files: usize) -> usize {
     if deep() { deep_files } else { deep_files / 3 }
 }
@@ -171,7 +171,7 @@ fn landed(site: &Site, id: &str, before: &str, files: usize) -> Value {
     row
 }
 
-/// Ends the daemon while git lands, and demands that the work lands all the same.
+/// Ends the daemon while git lands, and asserts that the work lands anyway.
 fn land_over_the_end(end: End, files: usize, point: usize) {
     let mut stage = Stage::new();
     let repo = large(&stage, files);
@@ -185,7 +185,7 @@ fn land_over_the_end(end: End, files: usize, point: usize) {
     match end {
         End::Kill => {
             site.stage.daemon().kill();
-            // The next daemon meets the git of the first one.
+            // The next daemon finds the git of the first one still running.
             let row = site.stage.status(&id);
             assert_eq!((&row["sealed"], site.repo.head()), (&Value::Bool(false), before.clone()));
             git.resume();
@@ -193,9 +193,9 @@ fn land_over_the_end(end: End, files: usize, point: usize) {
         End::Stop => {
             let pid = site.stage.daemon().pid().unwrap();
             let mut stop = stop_daemon(&site.stage);
-            let mut told = std::io::BufReader::new(stop.stderr.take().unwrap());
+            let mut stderr = std::io::BufReader::new(stop.stderr.take().unwrap());
             let mut line = String::new();
-            std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+            std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
             assert_eq!(line, "waiting for a landing to finish\n");
             assert_eq!(site.stage.daemon().pid(), Some(pid), "it waits");
             git.resume();
@@ -263,7 +263,7 @@ fn f5_g1b_lock_of_an_editor_is_waited_for() {
     landed(&site, &id, &before, 3);
 }
 
-/// Ends the daemon while git makes a worktree, and demands that the work goes on in it.
+/// Ends the daemon while git creates a worktree, and asserts that the work continues in it.
 fn work_over_the_end(end: End, files: usize, point: usize) {
     let mut stage = Stage::new();
     let repo = large(&stage, files);
@@ -317,7 +317,7 @@ fn f5_g1d_checkout_of_a_killed_daemon_is_waited_for() {
     git.worked_alone();
 }
 
-/// Makes a run whose checkouts fail: the first `times` of them.
+/// Opens a run whose first `times` checkouts fail.
 fn run_with_broken_pool(times: u32) -> (Site, String) {
     let mut stage = Stage::new();
     let repo = large(&stage, 3);
@@ -354,7 +354,7 @@ fn f5_g1d_checkout_that_keeps_failing_is_no_failed_verification() {
     assert!(detail.contains("could not be run: "), "{row:#}");
     let sessions = site.stage.rows();
     assert_eq!(sessions[0]["cause"], "checks_not_run", "{sessions:#?}");
-    // The agent is not asked to repair what is not its own.
+    // The agent is not asked to fix a failure that is not its own.
     let sent = site.stage.events_of(sessions[0]["id"].as_str().unwrap(), "rework.sent");
     assert!(sent.is_empty(), "{sent:#?}");
 }

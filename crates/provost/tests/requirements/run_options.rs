@@ -1,4 +1,4 @@
-//! Every flag of `provost run` does something that can be seen.
+//! Every flag of `provost run` has an observable effect.
 
 use std::{collections::BTreeSet, fs};
 
@@ -9,10 +9,10 @@ use crate::{
     options::{documented, fake_codex},
 };
 
-/// A plan that waits to be approved: nothing is begun, so that what a flag did can be looked at in peace.
+/// A plan that awaits approval: no work starts, so that a flag's effect can be inspected.
 const WAITS: [&str; 3] = ["--plan", "../../plan.toml", "--approve-plan"];
 
-/// A flag, with arguments that use it and what shows in the run that it did something.
+/// A flag, arguments that use it, and the value in the run's spec that shows its effect.
 struct Flag {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -74,7 +74,7 @@ fn flags() -> Vec<Flag> {
     ]
 }
 
-/// Flags whose effect is not one value of the run, each with its own test.
+/// Flags whose effect is not a single value of the run; each has its own test.
 const ELSEWHERE: [&str; 6] =
     ["--cwd", "--detach", "--ignore-project-config", "--key", "--json", "--help"];
 
@@ -109,7 +109,7 @@ fn e10_every_flag_of_run_has_an_effect() {
     );
 }
 
-/// Leaves out what cannot stand beside the flag, or is what it sets.
+/// Whether a default argument is compatible with the flag, and not set by it.
 fn fits(flag: &Flag, word: &str) -> bool {
     let planless = ["--plan-mode", "--no-plan", "--plan"].contains(&flag.name);
     match word {

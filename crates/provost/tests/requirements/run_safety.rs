@@ -1,5 +1,5 @@
-//! Runs in repositories as they are found: whatever state a user's checkout is in, nothing of it is lost, and what cannot
-//! be done is told before or instead.
+//! Runs in repositories as users leave them: whatever state a checkout is in, none of it is lost, and a run that
+//! cannot proceed says so first.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -14,7 +14,7 @@ use crate::{
 const WORK: &str = "echo work > work.txt";
 const MERGED: [&str; 4] = ["--land", "merge", "--check", "test -s work.txt"];
 
-/// What git says of the user's checkout and of what is not committed in it.
+/// Git's view of the user's checkout, including uncommitted changes.
 fn standing(site: &Site) -> [String; 5] {
     [
         site.repo.git(&["status", "--porcelain", "--ignored"]),
@@ -25,7 +25,7 @@ fn standing(site: &Site) -> [String; 5] {
     ]
 }
 
-/// Leaves changes of every sort in the user's checkout.
+/// Leaves every kind of change in the user's checkout.
 fn dirty(repo: &Repo) {
     repo.write(".gitignore", "*.ignored\n");
     repo.commit("Ignore");
@@ -49,7 +49,7 @@ fn uncommitted_changes_of_every_sort_stay_when_work_is_merged_beside_them() {
     assert_eq!(standing(&site), before);
     let files = ["work.txt", "mine.ignored", "deep/new.txt"].map(|file| site.repo.read(file));
     assert_eq!(files, ["work\n", "kept to myself\n", "new\n"]);
-    // Nor was anything of it seen by the agent, or committed.
+    // None of it was seen by the agent, or committed.
     let committed = site.repo.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(committed.lines().collect::<Vec<_>>(), [".gitignore", "README.md", "work.txt"]);
 }
@@ -61,13 +61,13 @@ fn a_run_says_which_files_it_does_not_see_and_nothing_of_a_clean_checkout() {
     assert_eq!(clean["warnings"], json!([]), "{clean:#}");
     dirty(&site.repo);
     site.repo.write("other.txt", "new\n");
-    let told = site.run(&["--name", "dirty"]);
-    let row = told.ok().json()["run"].clone();
+    let output = site.run(&["--name", "dirty"]);
+    let row = output.ok().json()["run"].clone();
     let [warning] = &row["warnings"].as_array().unwrap()[..] else { panic!("{row:#}") };
     let warning = warning.as_str().unwrap();
-    assert!(warning.contains("does not see what is not committed: README.md,"), "{warning}");
+    assert!(warning.contains("does not see uncommitted changes: README.md,"), "{warning}");
     assert!(warning.ends_with(" and 1 more") && !warning.contains("ignored"), "{warning}");
-    assert!(told.stderr.is_empty() || told.stderr.contains(warning), "{told:#?}");
+    assert!(output.stderr.is_empty() || output.stderr.contains(warning), "{output:#?}");
     site.ended(row["id"].as_str().unwrap());
 }
 
@@ -99,7 +99,7 @@ fn a_changed_file_in_the_way_of_a_merge_is_named_and_kept_with_all_else() {
     let detail = row["detail"].as_str().unwrap();
     assert!(detail.contains("README.md") && detail.contains("commit or stash"), "{detail}");
     assert_eq!((standing(&site), site.repo.head()), (before, head));
-    // The work is not lost either.
+    // The work is kept too.
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(site.repo.git(&["show", &format!("{commit}:README.md")]), "theirs");
 }
@@ -303,5 +303,5 @@ fn what_a_run_that_can_be_resumed_left_is_not_cleaned_up_before_it_is_old() {
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let commit = row["commit"].as_str().unwrap();
     let work = site.repo.git(&["show", &format!("{commit}:work.txt")]);
-    assert_eq!(work, "half\ndone", "it went on with what was there");
+    assert_eq!(work, "half\ndone", "it continued from the existing work");
 }

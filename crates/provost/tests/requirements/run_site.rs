@@ -1,4 +1,4 @@
-//! A repository in which the scripted agent works for a run.
+//! A repository where the scripted agent works for a run.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::kit::{Stage, TALKER};
 
-/// What makes a run of work, checks and landing.
+/// Arguments for a run with only work, checks and landing.
 const PLAIN: [&str; 6] = ["--agent", TALKER, "--no-triage", "--review-task", "off", "go"];
 
-/// A repository in which an agent does what a line of shell does, and claims to be done.
+/// A repository whose agent runs one shell line and claims completion.
 pub(crate) struct Site {
     pub(crate) stage: Stage,
     pub(crate) repo: Repo,
@@ -30,7 +30,7 @@ impl Site {
         Site::playing(stage, repo, &steps)
     }
 
-    /// A repository in which an agent that speaks JSON lines does these steps.
+    /// A repository whose agent speaks JSON lines and performs these steps.
     pub(crate) fn playing(stage: Stage, repo: Repo, steps: &str) -> Site {
         let ready = "[[step]]\nemit = { type = \"ready\", thread = \"t\" }\n";
         stage.configure_talker(&format!("{ready}{steps}"), "");
@@ -52,12 +52,12 @@ impl Site {
         self.stage.sealed(id)
     }
 
-    /// Demands that a run was refused before anything was made.
+    /// Asserts that a run is refused before anything is created.
     #[track_caller]
-    pub(crate) fn refused(&self, dir: &Path, land: &str, told: &str) {
+    pub(crate) fn refused(&self, dir: &Path, land: &str, message: &str) {
         let all = [&["run", "--land", land], &PLAIN[..]].concat();
         let refused = self.stage.home.provost_in(dir, &all);
-        assert!(refused.exits(2).stderr.contains(told), "{refused:#?}");
+        assert!(refused.exits(2).stderr.contains(message), "{refused:#?}");
         let listed = self.stage.home.provost(&["ls", "--all", "--json"]).ok().json();
         assert_eq!((&listed["runs"], &listed["sessions"]), (&json!([]), &json!([])));
         assert_eq!(self.repo.worktrees(), Vec::<PathBuf>::new());

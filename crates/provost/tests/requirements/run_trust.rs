@@ -1,4 +1,4 @@
-//! What a run believes of what it lands, and whom it lends the user's name: neither an agent's word nor an agent's programs.
+//! Trust in runs: landing relies on neither an agent's claims nor its programs, and never lends it the user's identity.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -7,15 +7,15 @@ use serde_json::json;
 
 use crate::{graphs, kit::Stage, run_site::Site};
 
-/// Waits for a file beside the home.
+/// Waits for a file in the test's directory.
 #[track_caller]
 fn appears(stage: &Stage, name: &str) {
     let path = stage.file(name);
     eventually(&format!("{name} appears"), || Path::new(&path).exists().then_some(()));
 }
 
-/// An agent that says that it is at work, does what a line does once it may, and is done; given files in conflict it
-/// does the other line.
+/// An agent that signals that it has started, runs the `work` line once released, and completes. If it finds
+/// conflict markers, it runs the `conflict` line instead.
 fn halting(work: &str, conflict: &str) -> Site {
     let stage = Stage::new();
     let repo = stage.home.repo("work");
@@ -47,7 +47,7 @@ fn a_branch_that_moved_lands_only_after_the_checks_of_the_tasks() {
 
 #[test]
 fn files_in_conflict_that_nobody_mended_do_not_land() {
-    // One does nothing about the conflict, one does something else.
+    // One agent ignores the conflict, the other does something else.
     for (conflict, state) in [("true", "failed"), ("echo note > note.txt", "failed")] {
         let site = halting("echo run > shared.txt", conflict);
         let id = site.opened(&["--land", "merge"]);
@@ -113,7 +113,7 @@ fn work_on_a_root_of_its_own_is_merged_and_nothing_else_is_lost() {
     site.repo.git(&["merge-base", "main", &site.branch(&id)]);
 }
 
-/// Answers as `gh` does, and notes what it was given.
+/// Answers like `gh`, and records its input.
 const GH: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 git -C "$PROJECT" status --porcelain > /dev/null
@@ -165,8 +165,8 @@ fn what_is_pushed_for_the_user_runs_nothing_of_the_agents_and_goes_where_it_was_
     assert!(there.contains(row["commit"].as_str().unwrap()), "{there}");
 }
 
-/// Names a program wherever a push, or git below `gh`, would look for one, and another place to push to. A filter is
-/// not among them: work that needs one is refused (see the boundary tests).
+/// Plants a program wherever a push, or git under `gh`, would look for one, and another push URL. Filters are not
+/// included: work that needs one is refused (see the boundary tests).
 const ARM: &str = r#"
 common=$(git rev-parse --path-format=absolute --git-common-dir)
 for hook in reference-transaction pre-push post-index-change; do cp EVIL "$common/hooks/$hook" 2>/dev/null || { mkdir -p "$common/hooks"; cp EVIL "$common/hooks/$hook"; }; done

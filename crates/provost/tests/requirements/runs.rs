@@ -1,10 +1,10 @@
-//! Runs by an agent that speaks JSON lines: who may steer them, and that asking twice opens one.
+//! Runs with a JSON-lines agent: who may steer them, and that a repeated key opens one run.
 
 use std::fs;
 
 use crate::kit::{Stage, TALKER};
 
-/// What makes a run of one stage.
+/// Arguments for a run with a single stage.
 const PLAIN: [&str; 6] = ["--agent", TALKER, "--no-triage", "--review-task", "off", "go"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Nothing that ends or cleans up loses work.
+//! Commands that stop agents or clean up never lose work.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::kit::{Stage, TALKER};
 
-/// Leaves work of every sort: committed, changed, staged, new, ignored, binary.
+/// Leaves every kind of work: committed, changed, staged, new, ignored, binary.
 const DIRTIES: &str = r#"
 [[step]]
 write = { path = "done.txt", content = "committed\n" }
@@ -31,7 +31,7 @@ touch = "finished"
 hang = true
 "#;
 
-/// A session in a worktree of its own that is full of unsaved work.
+/// A session whose own worktree is full of unsaved work.
 struct Dirty {
     id: String,
     worktree: String,
@@ -206,13 +206,13 @@ fn a05_nothing_outside_of_the_worktree_is_committed_through_a_link() {
     let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", &line]].concat());
     let row = stage.sealed(&id);
     assert_ne!(row["state"], "succeeded", "{row:#}");
-    assert!(row["reason"].as_str().unwrap().contains("stands in its place"), "{row:#}");
+    assert!(row["reason"].as_str().unwrap().contains("was replaced by something else"), "{row:#}");
     let branch = row["worktree"]["branch"].as_str().unwrap();
     assert_eq!(repo.git(&["rev-parse", branch]), repo.head());
     assert_eq!(repo.git(&["log", "--all", "--format=%H", "--", "secret"]), "");
 }
 
-/// A session in a worktree whose agent runs this line and claims to be done.
+/// Starts a session in a worktree whose agent runs this line and claims completion.
 fn played(stage: &Stage, repo: &Repo, line: &str) -> String {
     let steps =
         format!("[[step]]\nrun = [\"sh\", \"-c\", {line:?}]\n[[step]]\nreport = \"completed\"\n");
@@ -223,7 +223,7 @@ fn worktree_of(row: &Value) -> String {
     row["worktree"]["path"].as_str().unwrap().to_owned()
 }
 
-/// Every file below a directory with its content, but for git's own.
+/// Every file below a directory with its content, except git's own.
 fn files(top: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![top.to_owned()];
@@ -231,10 +231,13 @@ fn files(top: &Path) -> BTreeMap<String, Vec<u8>> {
         for entry in fs::read_dir(&dir).unwrap().map(Result::unwrap) {
             let path = entry.path();
             let name = path.strip_prefix(top).unwrap().to_str().unwrap().to_owned();
-            match entry.file_type().unwrap().is_dir() {
-                _ if name == ".git" => {}
-                true => open.push(path),
-                false => drop(found.insert(name, fs::read(path).unwrap())),
+            if name == ".git" {
+                continue;
+            }
+            if entry.file_type().unwrap().is_dir() {
+                open.push(path);
+            } else {
+                found.insert(name, fs::read(path).unwrap());
             }
         }
     }

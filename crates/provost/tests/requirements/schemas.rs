@@ -1,4 +1,4 @@
-//! What the program prints is what docs/schemas says, field by field.
+//! The program's JSON output matches docs/schemas, field by field.
 
 use std::{fs, path::Path};
 
@@ -47,7 +47,7 @@ fn results_are_as_their_schemas_say() {
     conforms("error", &stage.home.provost(&["status", "nobody", "--json"]).exits(3).json());
 }
 
-/// Every result may name the next sensible commands; that is the command line's, not the schema's.
+/// Removes `next`: every result may name next commands, which belong to the command line and not to the schema.
 pub(crate) fn without_next(mut value: Value) -> Value {
     value.as_object_mut().unwrap().remove("next");
     value
@@ -63,7 +63,7 @@ pub(crate) fn conforms(name: &str, value: &Value) {
     assert!(wrong.is_empty(), "{wrong:#?}\nin {value:#}");
 }
 
-/// Checks what our schemas are made of: types, words, required fields, and that no field is undocumented.
+/// Checks what our schemas use: types, enum values, required fields, and that every field is documented.
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
     if let Some(pointer) = schema["$ref"].as_str() {
         let target = root.pointer(pointer.trim_start_matches('#')).unwrap();
@@ -105,7 +105,7 @@ fn check_fields(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &m
     }
 }
 
-/// A schema without a type takes every type.
+/// A schema without a type accepts every type.
 fn is_of_type(types: &Value, value: &Value) -> bool {
     let several = types.as_array().map(Vec::as_slice).unwrap_or(std::slice::from_ref(types));
     let named = |word: &Value| word.as_str().is_some_and(|word| type_of(value).contains(&word));

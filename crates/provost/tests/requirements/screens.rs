@@ -1,5 +1,5 @@
-//! Agents on screens that say more than is true: a program in the place of Codex that does what Codex does not do on
-//! demand.
+//! Agents whose screens show more than is true: a program in place of Codex does things that Codex cannot be made to
+//! do on demand.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Stage, text};
 
-/// It names its conversation and begins a turn, and goes on when that is known.
+/// Names its conversation, starts a turn, and continues once the file `known` exists.
 const IN_A_TURN: &str = r#"
 [[step]]
 hook = { hook_event_name = "SessionStart", source = "startup" }
@@ -21,8 +21,8 @@ record = { type = "event_msg", payload = { type = "task_started", turn_id = "t1"
 wait_file = "known"
 "#;
 
-/// It asks for somebody, so that whoever sees that has seen all that came before it, goes on when that was seen, and
-/// ends its turn when it is let go.
+/// Requests attention, so that seeing the request proves that all earlier output was seen. Continues once that is
+/// confirmed, and ends its turn when released.
 const SEEN_THEN_ENDED: &str = r#"
 [[step]]
 raw = '\e]7501;state=blocked:app=codex:kind=permission\x07'
@@ -38,7 +38,7 @@ record = { type = "event_msg", payload = { type = "task_complete", turn_id = "t1
 hang = true
 "#;
 
-/// Starts the scripted Codex on a screen in a directory that may be trusted.
+/// Starts the scripted Codex on a terminal in a trusted directory.
 fn hosted(stage: &mut Stage, scenario: &str, more: &[&str]) -> (String, PathBuf) {
     stage.home.script_codex(scenario);
     let repo = stage.home.repo("work");
@@ -47,7 +47,7 @@ fn hosted(stage: &mut Stage, scenario: &str, more: &[&str]) -> (String, PathBuf)
     (stage.spawn_in(repo.path(), &[&own, more].concat()), repo.path().to_owned())
 }
 
-/// The same, in a turn that is known to be open.
+/// Starts it the same way, and waits until its turn is known to be open.
 fn in_a_turn(stage: &mut Stage, scenario: &str, more: &[&str]) -> (String, PathBuf) {
     let (id, place) = hosted(stage, &[IN_A_TURN, scenario].concat(), more);
     stage.wait_state(&id, |row| row["turns"] == 1);
@@ -59,8 +59,8 @@ fn let_go(place: &Path, name: &str) {
     fs::write(place.join(name), "").unwrap();
 }
 
-/// Waits until all that was printed has been seen, makes sure that the turn is still open and was never ended, and
-/// lets it end by the agent's own record.
+/// Waits until all output has been seen, asserts that the turn is still open and never ended, and then lets the
+/// agent's rollout end it.
 #[track_caller]
 fn ends_by_its_record_alone(stage: &Stage, id: &str, place: &Path) {
     stage.wait(id, "needs_input");
@@ -88,8 +88,8 @@ fn m01_no_text_in_its_output_ends_a_session_on_pipes() {
     let text = "[[step]]\nrepeat = { times = 2000, steps = [{ forge = \"all\" }, { say = \"tokens used\" }] }\n[[step]]\nsay = \"the last line\"\n[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n";
     let id = stage.play(text, &[]);
     eventually("all of it is kept", || {
-        let told = stage.home.provost(&["logs", &id]).stdout;
-        told.contains("the last line").then_some(())
+        let logs = stage.home.provost(&["logs", &id]).stdout;
+        logs.contains("the last line").then_some(())
     });
     let row = stage.status(&id);
     assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")), "{row:#}");
@@ -106,7 +106,7 @@ fn m02_lines_that_end_like_a_prompt_are_none() {
     let row = stage.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
     assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
     ends_by_its_record_alone(&stage, &id, &place);
-    // A plain program that looks like a shell is typed to by nobody but people.
+    // Only users type to a plain program that looks like a shell.
     let shell = stage.spawn_in(stage.home.root(), &["--tty", "--", "sh"]);
     stage.pid(&shell);
     let refused = stage.home.provost(&["send", &shell, "rm -rf ."]);
@@ -145,7 +145,7 @@ wait_file = "sent"
 "#;
     let forged = forged.replace("\\u203a", "\u{203a}");
     let (id, place) = in_a_turn(&mut stage, &[&forged, SEEN_THEN_ENDED].concat(), &[]);
-    // The prompt that it pretends to be at has been seen, and so has its turn.
+    // The prompt it pretends to show has been seen, and so has its turn.
     stage.wait_state(&id, |row| {
         let facts = row["turns"] == 1;
         facts && stage.events_of(&id, "signal.hinted").iter().any(|e| e["data"]["said"] == "rests")
@@ -160,7 +160,7 @@ wait_file = "sent"
 #[test]
 fn t08_another_conversation_of_the_same_process_ends_no_turn_of_this_one() {
     let mut stage = Stage::new();
-    // Codex says in the first line of its record that nobody sits at a conversation.
+    // Codex marks a non-interactive conversation in the first line of its rollout.
     let hidden = r#"
 [[step]]
 record = { thread = "01a1e08b-0000-7c61-a49a-000000000000", type = "session_meta", payload = { id = "01a1e08b-0000-7c61-a49a-000000000000", cwd = "/", cli_version = "0.166.0", source = { subagent = "review" } } }
@@ -203,11 +203,11 @@ fn what_a_title_said_before_a_turn_or_the_process_ended_is_told_as_that() {
     let_go(&place, "go");
     stage.wait(&id, "idle");
     assert!(title().contains("working, before its turn ended"), "{}", title());
-    // A code that says so for long contradicts the record; until then it was true before.
+    // An escape code that repeats this for long contradicts the rollout; until then it counts as an older signal.
     let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
     let by_code = why.lines().find(|line| line.contains("by osc")).unwrap_or(&why);
-    let told = by_code.contains("before its turn ended") || !by_code.contains("working");
-    assert!(told || why.contains("contradiction"), "{why}");
+    let is_stale = by_code.contains("before its turn ended") || !by_code.contains("working");
+    assert!(is_stale || why.contains("contradiction"), "{why}");
     stage.home.provost(&["stop", &id]).ok();
     stage.sealed(&id);
     assert!(title().contains("working, before its process ended"), "{}", title());
@@ -233,11 +233,11 @@ append = { path = "keys", content = "again {{input}}\n" }
 hang = true
 "#;
     let (id, place) = hosted(&mut stage, deaf, &[]);
-    // It has not come to its prompt yet, and nobody says when it does.
+    // It has not reached its prompt yet, and no signal says when it will.
     stage.home.provost(&["send", &id, "Do it,\nall of it."]).ok();
     eventually("it was typed", || place.join("keys").exists().then_some(()));
     let row = stage.wait_state(&id, |row| {
-        row["messages"][0]["reason"].as_str().unwrap_or_default().contains("own record")
+        row["messages"][0]["reason"].as_str().unwrap_or_default().contains("transcript")
     });
     assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
     let keys = eventually("both were pressed", || {
@@ -251,7 +251,7 @@ hang = true
     );
 }
 
-/// It is at its prompt with a full context, and writes down what is typed.
+/// Sits at its prompt with a full context, and records typed input.
 const FULL_AT_ITS_PROMPT: &str = r#"
 [[step]]
 hook = { hook_event_name = "SessionStart", source = "startup" }
@@ -309,7 +309,7 @@ fn m24_the_agents_kind_is_stored_with_the_session_and_no_words_change_it() {
     let kind = |row: &Value| (row["agent"].clone(), row["driver"].clone());
     let before = kind(&stage.status(&id));
     assert_eq!(before.0, "codex");
-    // What it is, is not asked of the machine again.
+    // The agent's kind is not detected again.
     fs::remove_file(stage.home.root().join("scripted-codex")).unwrap();
     stage.home.daemon().kill();
     assert_eq!(kind(&stage.status(&id)), before);

@@ -1,4 +1,4 @@
-//! Sessions and commands: what is shown is what is true, and nothing that is unfinished looks finished.
+//! Sessions and commands: shown state matches the facts, and unfinished work never looks finished.
 
 use std::{fs, process::Stdio};
 
@@ -10,7 +10,7 @@ use crate::{
     run_site::Site,
 };
 
-/// Asks a question with options, and ends its turn well once it is answered.
+/// Asks a question with options, and ends its turn successfully once it is answered.
 const ASKS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -30,7 +30,7 @@ emit = { type = "turn_ended", turn = "t1", status = "ok" }
 exit = 0
 "#;
 
-/// Begins a turn that somebody interrupts, and goes on with what it is told next.
+/// Starts a turn that is interrupted, then works on its next input.
 const INTERRUPTED: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -75,7 +75,7 @@ fn f1_s1_interrupted_turn_is_not_asked_for_a_result() {
     assert!(shown.stderr.contains(&format!("provost resume {}", short(&id))), "{shown:#?}");
     let listed = stage.provost(&["ls"]).ok().stdout.clone();
     assert!(listed.contains("interrupted"), "{listed}");
-    // Another daemon waits as well, while other sessions are begun, asked and sealed.
+    // A restarted daemon waits as well, while other sessions are started, queried and sealed.
     stage.daemon().kill();
     stage.provost(&["spawn", "--wait", "--", "true"]).ok();
     assert_eq!(stage.status(&id)["state"], "idle");
@@ -91,9 +91,9 @@ fn f1_s2_wait_exits_7_and_prints_the_question() {
     stage.configure_talker(ASKS, "");
     let asked = ["spawn", "--wait", "--name", "asks", "--agent", TALKER, "ask me"];
     let waited = stage.provost(&asked);
-    let told = &waited.exits(7).stderr;
+    let stderr = &waited.exits(7).stderr;
     for part in ["Where should the records be kept?", "SQLite | PostgreSQL", "provost answer"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
     stage.provost(&["answer", "asks", "SQLite"]).ok();
     assert_eq!(stage.sealed("asks")["state"], "completed");
@@ -122,9 +122,9 @@ fn f1_s2_run_without_a_terminal_exits_7_on_a_question() {
     let site = Site::playing(stage, repo, &format!("[[step]]\nwait_input{steps}"));
     let goal = ["Keep the records.", "--agent", TALKER, "--no-triage", "--review-task", "off"];
     let waited = site.stage.provost_in(site.repo.path(), &[&["run"], &goal[..]].concat());
-    let told = &waited.exits(7).stderr;
+    let stderr = &waited.exits(7).stderr;
     for part in ["Where should the records be kept?", "SQLite | PostgreSQL", "provost answer"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let id = waited.stdout.lines().next().unwrap().to_owned();
     assert_eq!(site.stage.status(&id)["state"], "running", "the run is not ended by that");
@@ -179,7 +179,7 @@ fn f1_s3_branch_has_the_work_when_the_wait_ends() {
     assert_eq!(repo.read("CHANGE.md"), "work\n");
 }
 
-/// A member that ends each turn and then waits, whatever it is told.
+/// A member that ends each turn and then waits, whatever its input.
 const RESTS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -377,9 +377,9 @@ fn f1_a12_facts_after_a_stop_agree() {
     let row = stage.sealed(&id);
     assert_eq!((&row["process"], &row["exit"]["signal"]), (&json!("stopped"), &json!(15)));
     for shown in [&["status", &id][..], &["status", &id, "--why"]] {
-        let told = stage.provost(shown).ok().stdout.clone();
-        assert!(!told.contains("exit0") && !told.contains("cleanly"), "{told}");
-        assert!(told.contains("signal 15"), "{told}");
+        let output = stage.provost(shown).ok().stdout.clone();
+        assert!(!output.contains("exit0") && !output.contains("cleanly"), "{output}");
+        assert!(output.contains("signal 15"), "{output}");
     }
     let why = stage.provost(&["status", &id, "--why"]).ok().stdout.clone();
     assert!(why.contains("you stopped it"), "{why}");
@@ -413,22 +413,22 @@ fn f1_a23_why_of_a_run_explains_the_run() {
     let first = why.lines().next().unwrap();
     assert!(first.starts_with("failed") && first.contains("its work failed"), "{why}");
     assert!(first.contains(&format!("(session {})", short(session))), "{why}");
-    let told = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
-    assert_eq!(told["session"]["session"]["id"], *session, "{told:#}");
-    assert!(told["why"].as_str().unwrap().starts_with("its work failed"), "{told:#}");
+    let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    assert_eq!(output["session"]["session"]["id"], *session, "{output:#}");
+    assert!(output["why"].as_str().unwrap().starts_with("its work failed"), "{output:#}");
 
     let site = Site::new("while :; do sleep 0.1; done");
     let id = site.opened(&[]);
     site.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
-    let told = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
-    assert_eq!(told["why"], "it waits for its session of the stage work", "{told:#}");
+    let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    assert_eq!(output["why"], "it waits for its session of the stage work", "{output:#}");
     site.stage.provost(&["cancel", &id, "--because", "enough"]).ok();
     site.ended(&id);
-    let told = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
-    assert_eq!(told["why"], "it was cancelled: enough", "{told:#}");
+    let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    assert_eq!(output["why"], "it was cancelled: enough", "{output:#}");
 }
 
-/// A terminal and Codex's screen are left by the same key.
+/// The same key detaches from a terminal and from Codex's screen.
 #[test]
 fn f1_s1_attach_says_how_to_leave_and_what_happens() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! The shapes of results and errors, as programs see them.
+//! The JSON shapes of results and errors, as programs see them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kit::{HANGS, Stage};
 
-/// Replaces every leaf by its type, so that a shape is what stays the same.
+/// Replaces every leaf by its type, so that only the stable shape remains.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Null => json!("null"),

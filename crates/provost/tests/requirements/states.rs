@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::kit::{HANGS, Stage, text};
 
-/// Claims nothing in two turns, and does not go when told to.
+/// Claims nothing in two turns, and ignores a request to exit.
 const DEAF: &str = r#"
 [[step]]
 ignore_term = true
@@ -26,7 +26,7 @@ emit = { type = "turn_ended", turn = "t2", status = "ok" }
 hang = true
 "#;
 
-/// Claims what its checks refute, and does not go when told to.
+/// Makes a claim that its checks refute, and ignores a request to exit.
 const REFUTED: &str = r#"
 [[step]]
 ignore_term = true
@@ -50,7 +50,7 @@ fn e25_every_declared_state_is_reached() {
     stage.home.set_env("PROVOST_SESSION_STOP_GRACE", "300ms");
     let repo = stage.home.repo("work");
     configure(&stage);
-    // A state that comes and goes is told only to who follows, so the daemon is killed before all others.
+    // Only a follower sees short-lived states, so the daemon is killed before the other sessions start.
     let lost = stage.play(HANGS, &["--stale-after", "100ms"]);
     let mut seen: BTreeSet<String> = lose(&stage, &lost);
     let follower = stage.home.follow(&["events", "-f", "--since", "0", "--json"]);
@@ -87,8 +87,8 @@ fn e25_every_declared_state_is_reached() {
     });
 }
 
-/// Makes the launch impossible to look at until it is shown as lost, and then possible again; gives the
-/// states that were seen.
+/// Makes the launch unobservable until it is shown as lost, and then observable again; returns the states that
+/// were seen.
 fn lose(stage: &Stage, id: &str) -> BTreeSet<String> {
     let stalled = stage.wait(id, "stalled");
     let held = stage.home.path().join("launches").join(format!("{id}.l1/held.json"));

@@ -1,4 +1,4 @@
-//! Agents of others that are no Codex in a pane: scripts that start one, and what only its environment names.
+//! External agents outside of Codex panes: launcher scripts, and agents identified only by their environment.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Stage, kill};
 
-/// A process of somebody else, ended with what it runs.
+/// A foreign process, killed with its child on drop.
 struct Stranger(Child);
 
 impl Stranger {
@@ -26,7 +26,7 @@ impl Stranger {
         self.0.id()
     }
 
-    /// The process that it runs.
+    /// The pid of its child process.
     fn runs(&self) -> Option<u32> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
@@ -41,7 +41,7 @@ impl Drop for Stranger {
     }
 }
 
-/// Copies a program, so that it has another name. One that runs already cannot be written again.
+/// Copies a program under another name, unless the copy exists: a running program cannot be overwritten.
 fn program(stage: &Stage, from: &str, name: &str) -> String {
     let path = stage.file(name);
     if !Path::new(&path).exists() {
@@ -51,11 +51,11 @@ fn program(stage: &Stage, from: &str, name: &str) -> String {
 }
 
 fn agents(stage: &Stage) -> Vec<Value> {
-    let told = stage.home.provost(&["discover", "--json"]).ok().json();
-    told["agents"].as_array().unwrap().clone()
+    let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
+    discovered["agents"].as_array().unwrap().clone()
 }
 
-/// Waits until a process is seen as an agent.
+/// Waits until a process is discovered as an agent.
 fn found(stage: &Stage, pid: u32) -> Value {
     eventually("the agent is seen", || agents(stage).into_iter().find(|one| one["pid"] == pid))
 }
@@ -65,7 +65,7 @@ fn adopt(stage: &Stage, pid: u32) -> String {
     adopted["id"].as_str().unwrap().to_owned()
 }
 
-/// What runs another program, which runs as long as nobody ends it.
+/// Starts a process named as an agent by its environment, with a child that runs until it is killed.
 fn named(stage: &Stage, name: &str) -> Stranger {
     let unheard = program(stage, "/bin/sh", "unheard");
     let stranger = Stranger::begin(&unheard, &["-c", "sleep 600; true"], Some(name));
@@ -89,7 +89,7 @@ fn a_script_that_started_an_agent_is_that_agent_and_no_second_one() {
     assert_eq!(stage.spec(&id)["adopted"]["process"]["pid"], agent);
     for pid in [wrapper.pid(), agent] {
         let again = stage.home.provost(&["adopt", "--pid", &pid.to_string()]);
-        assert!(again.exits(4).stderr.contains("adopted already"), "{again:#?}");
+        assert!(again.exits(4).stderr.contains("already adopted"), "{again:#?}");
     }
 }
 
@@ -97,8 +97,8 @@ fn a_script_that_started_an_agent_is_that_agent_and_no_second_one() {
 fn an_agent_that_only_its_environment_names_is_found_and_what_it_runs_is_not() {
     let stage = Stage::new();
     let agent = named(&stage, "aider/0.9");
-    let told = found(&stage, agent.pid());
-    assert_eq!((&told["agent"], &told["known_by"]), (&json!("aider"), &json!("AI_AGENT")));
+    let output = found(&stage, agent.pid());
+    assert_eq!((&output["agent"], &output["known_by"]), (&json!("aider"), &json!("AI_AGENT")));
     let command = agent.runs().unwrap();
     assert!(!agents(&stage).iter().any(|one| one["pid"] == command), "it has the same name");
     let refused = stage.home.provost(&["adopt", "--pid", &command.to_string()]);
@@ -114,24 +114,24 @@ fn who_is_adopted_is_told_what_is_lacking_and_only_commands_that_work() {
     let agent = named(&stage, "aider");
     let pid = agent.pid().to_string();
     let elsewhere = stage.home.provost(&["adopt", "--pid", &pid, "--cwd", "/"]);
-    assert!(elsewhere.exits(2).stderr.contains("is seen to work in"), "{elsewhere:#?}");
+    assert!(elsewhere.exits(2).stderr.contains("but the agent works in"), "{elsewhere:#?}");
     let adopted = stage.home.provost(&["adopt", "--pid", &pid, "--name", "theirs"]);
-    let (id, told) = (adopted.ok().stdout.trim().to_owned(), adopted.stderr.clone());
-    assert!(told.contains("adopted theirs") && told.contains("exit code cannot"), "{told}");
-    assert!(!told.contains("working") && !told.contains("provost stop"), "{told}");
+    let (id, output) = (adopted.ok().stdout.trim().to_owned(), adopted.stderr.clone());
+    assert!(output.contains("adopted theirs") && output.contains("exit code cannot"), "{output}");
+    assert!(!output.contains("working") && !output.contains("provost stop"), "{output}");
     let row = stage.wait_state(&id, |row| row["process"] == "alive");
     assert_eq!(row["communication"]["can_push"], false, "{row:#}");
     let logs = stage.home.provost(&["logs", &id]);
-    assert!(logs.exits(4).stderr.contains("prints where it runs"), "{logs:#?}");
+    assert!(logs.exits(4).stderr.contains("prints where it was started"), "{logs:#?}");
     assert!(logs.stderr.contains("provost events") && !logs.stderr.contains("gc"), "{logs:#?}");
     for shown in [&["status", &id, "--json"][..], &["adopt", "--pid", &pid, "--json"]] {
-        let told = stage.home.provost(shown);
-        assert!(!told.stdout.contains("provost logs"), "{told:#?}");
+        let output = stage.home.provost(shown);
+        assert!(!output.stdout.contains("provost logs"), "{output:#?}");
     }
-    let told = found(&stage, agent.pid());
-    assert_eq!(told["session"], id.as_str(), "{told:#}");
-    let told = stage.home.provost(&["discover"]).ok().clone();
-    assert!(!told.stderr.contains(&format!("adopt --pid {pid}")), "{told:#?}");
+    let output = found(&stage, agent.pid());
+    assert_eq!(output["session"], id.as_str(), "{output:#}");
+    let output = stage.home.provost(&["discover"]).ok().clone();
+    assert!(!output.stderr.contains(&format!("adopt --pid {pid}")), "{output:#?}");
     let other = named(&stage, "aider");
     let pid = other.pid().to_string();
     let second = stage.home.provost(&["adopt", "--pid", &pid, "--name", "theirs", "--json"]);
@@ -152,16 +152,19 @@ fn of_an_agent_without_a_record_it_is_said_that_its_turns_are_not_seen() {
     assert_eq!(row["activity"], "unknown", "{row:#}");
     assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
     for shown in [&["ls"][..], &["status", &id], &["status", &id, "--why"]] {
-        let told = stage.home.provost(shown).ok().stdout.clone();
-        assert!(told.contains("turns unseen") && !told.contains("idle"), "{shown:?}: {told}");
+        let output = stage.home.provost(shown).ok().stdout.clone();
+        assert!(output.contains("turns unseen") && !output.contains("idle"), "{shown:?}: {output}");
     }
     let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
-    assert!(why.contains("its turns are not seen"), "{why}");
-    let told = stage.home.provost(&["monitor", &id, "--timeout", "1s", "--json"]);
-    let told = told.exits(5).json();
-    assert!(told["results"][0]["reason"].to_string().contains("not seen"), "{told:#}");
-    let told = stage.home.provost(&["monitor", &id, "--until", "idle", "--timeout", "1s"]);
-    assert!(told.stdout.contains("timed out") || told.stdout.contains("timed_out"), "{told:#?}");
+    assert!(why.contains("its turns are unknown"), "{why}");
+    let output = stage.home.provost(&["monitor", &id, "--timeout", "1s", "--json"]);
+    let output = output.exits(5).json();
+    assert!(output["results"][0]["reason"].to_string().contains("not visible"), "{output:#}");
+    let output = stage.home.provost(&["monitor", &id, "--until", "idle", "--timeout", "1s"]);
+    assert!(
+        output.stdout.contains("timed out") || output.stdout.contains("timed_out"),
+        "{output:#?}"
+    );
     drop(agent);
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "ended_unclaimed", "{row:#}");

@@ -1,4 +1,4 @@
-//! Following events: nothing is missed and nothing comes twice, whatever dies meanwhile.
+//! Following events: none is missed and none is repeated, whatever dies meanwhile.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn a_follower_misses_and_repeats_nothing_across_the_death_of_the_daemon() {
     assert_eq!(seen, expected);
 }
 
-/// Notes the sequence numbers up to an event.
+/// Collects the sequence numbers up to an event.
 #[track_caller]
 fn follow_until(
     follower: &provost_testkit::harness::Follower,

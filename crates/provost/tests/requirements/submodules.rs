@@ -1,4 +1,4 @@
-//! Worktrees and checks have a repository's submodules, or it is told that they do not.
+//! Worktrees and checks have a repository's submodules, or report that they do not.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ fn a_worktree_and_its_checks_have_the_submodules_files() {
     assert_eq!(row["warnings"], json!([]));
     let worktree = row["worktree"]["path"].as_str().unwrap();
     assert_eq!(fs::read_to_string(format!("{worktree}/lib/inner.txt")).unwrap(), "inner\n");
-    // In the user's own checkout too, whose files are no worktree's.
+    // Also in the user's own checkout, whose files belong to no worktree.
     let id = stage.play_in(repo.path(), WRITES, &flags[1..]);
     assert_eq!(stage.sealed(&id)["state"], "succeeded");
 }

@@ -1,4 +1,4 @@
-//! Questions, answers and instructions reach the agent once.
+//! Questions, answers and instructions reach the agent exactly once.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{HANGS, Stage, TALKER, lives, text};
 
-/// Works on each instruction in turn and writes down all that it is told.
+/// Works on one instruction after another and records all of its input.
 const SERVES: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "serving" }
@@ -16,21 +16,21 @@ emit = { type = "ready", thread = "serving" }
 times = 20
 steps = [
   { wait_input = { type = "instruction" } },
-  { append = { path = "told", content = "{{input}}\n" } },
+  { append = { path = "input", content = "{{input}}\n" } },
   { emit = { type = "turn_started", turn = "t{{n}}" } },
   { emit = { type = "claim", claim = "completed", text = "did {{input}}" } },
   { emit = { type = "turn_ended", turn = "t{{n}}", status = "ok" } },
 ]
 "#;
 
-/// Opens a turn and writes down every line that it is told.
+/// Starts a turn and records every line of its input.
 const LISTENS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
 [[step]]
 emit = { type = "turn_started", turn = "t1" }
 [[step]]
-repeat = { times = 99, steps = [ { read_line = true }, { append = { path = "told", content = "{{input}}\n" } } ] }
+repeat = { times = 99, steps = [ { read_line = true }, { append = { path = "input", content = "{{input}}\n" } } ] }
 "#;
 
 const QUICK: &str = "[session]\nstop_grace = \"100ms\"\n";
@@ -58,7 +58,7 @@ fn a_question_is_needs_input_and_its_answer_is_delivered_once() {
         stage.home.provost(&["answer", &id, "x", "--revision", "7", "--json"]).exits(4).json();
     assert_eq!(stale["ok"], false);
     stage.home.provost(&["answer", request["id"].as_str().unwrap(), "SQLite"]).ok();
-    // The daemon may die between the answer and its delivery, and be asked again.
+    // The daemon may die between the answer and its delivery, and receive the same request again.
     stage.home.daemon().kill();
     stage
         .home
@@ -133,7 +133,7 @@ emit = { type = "claim", claim = "completed" }
     );
     let id = stage.spawn_in(stage.home.root(), &["--agent", TALKER, "go"]);
     stage.home.wait_state(&id, |row| row["state"] == "needs_input" && row["process"] == "exit0");
-    // The daemon dies once it has recorded that there is an answer, before it could hand it over.
+    // The daemon dies after it recorded the answer and before it could deliver it.
     stage.home.daemon().stop();
     stage.home.set_env("PROVOST_FAILPOINT", "commit.after:1");
     stage.home.provost_with_input(&["answer", &id, "-"], "first").exits(6);
@@ -224,7 +224,7 @@ fn a_kept_agent_serves_the_next_attempt_in_the_same_launch() {
     let row = stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("did second")));
     assert_eq!((row["launches"].as_array().unwrap().len(), stage.pid(&id)), (1, pid));
-    assert_eq!(fs::read_to_string(stage.file("told")).unwrap(), "first\nsecond\n");
+    assert_eq!(fs::read_to_string(stage.file("input")).unwrap(), "first\nsecond\n");
     stage.home.provost(&["stop", &id]).ok();
     let row = stage.home.wait_state(&id, |row| row["process"] != "alive");
     assert_eq!(row["state"], "completed", "a parked agent's end changes no outcome");
@@ -242,7 +242,7 @@ fn without_keep_the_next_instruction_starts_the_agent_again() {
         (&row["state"], row["launches"].as_array().unwrap().len()),
         (&json!("completed"), 2)
     );
-    assert_eq!(fs::read_to_string(stage.file("told")).unwrap(), "first\nsecond\n");
+    assert_eq!(fs::read_to_string(stage.file("input")).unwrap(), "first\nsecond\n");
 }
 
 #[test]
@@ -253,11 +253,11 @@ fn what_is_sent_to_an_open_attempt_steers_it() {
     for key in ["a", "a", "b"] {
         stage.home.provost(&["send", &id, &format!("also {key}"), "--key", key]).ok();
     }
-    let told = eventually("what was said", || {
-        let told = fs::read_to_string(stage.file("told")).unwrap_or_default();
-        if told.lines().count() >= 3 { Ok(told) } else { Err(told) }
+    let input = eventually("the input", || {
+        let input = fs::read_to_string(stage.file("input")).unwrap_or_default();
+        if input.lines().count() >= 3 { Ok(input) } else { Err(input) }
     });
-    let kinds: Vec<String> = told
+    let kinds: Vec<String> = input
         .lines()
         .map(|line| {
             let line: Value = serde_json::from_str(line).unwrap();

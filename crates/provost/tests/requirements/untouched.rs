@@ -1,4 +1,4 @@
-//! Watching a pane of somebody else's tmux leaves that tmux, and the agent in the pane, as they were.
+//! Watching a pane of a foreign tmux server changes neither that server nor the agent in the pane.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::{
     panes::{Theirs, shows},
 };
 
-/// Hooks that a user may have for what happens to clients, sessions and windows.
+/// Hooks that a user may have set for clients, sessions and windows.
 const HOOKS: [&str; 9] = [
     "client-attached",
     "client-detached",
@@ -28,7 +28,7 @@ const HOOKS: [&str; 9] = [
     "pane-focus-in",
 ];
 
-/// Everything that tmux tells of its clients, sessions, windows, panes, environments and options.
+/// Everything tmux reports about its clients, sessions, windows, panes, environments and options.
 fn snapshot(theirs: &Theirs<'_>) -> String {
     let sessions = "#{session_id} #{session_name} #{session_attached} #{session_activity} \
         #{session_last_attached} #{session_windows} #{session_alerts} #{session_grouped}";
@@ -48,8 +48,8 @@ fn snapshot(theirs: &Theirs<'_>) -> String {
     asked.map(|arguments| format!("{arguments:?}\n{}", theirs.tmux(arguments))).concat()
 }
 
-/// Puts a program named tmux in front of the real one, for the daemon and for commands of this home. `$tmux` is the
-/// real one in the script.
+/// Puts a wrapper named tmux before the real one, for the daemon and the commands of this home. In the script,
+/// `$tmux` is the real one.
 fn wrap_tmux(stage: &mut Stage, script: &str) {
     let like = stage.home.command(&["status"]);
     let usual = like.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, path)| path);
@@ -72,7 +72,7 @@ fn message(row: &Value) -> (&str, &str) {
 #[test]
 fn f6_w1_agent_killed_before_the_paste_leaves_tmux_alive() {
     let mut stage = Stage::new();
-    // Whatever is loaded to be pasted: the agent is dead before the next command.
+    // The agent is dead before the command that follows the load of the paste buffer.
     let script = r#"case " $* " in
 *' load-buffer '*)
   "$tmux" "$@" || exit
@@ -121,14 +121,14 @@ esac
     let id = theirs.adopt_in(&stage.home, "agent");
     fs::write(stage.file("agent.pane"), theirs.pane("agent")).unwrap();
     stage.home.provost(&["send", &id, "after the look back"]).ok();
-    let row = stage.home.wait_state(&id, |row| message(row).1.contains("looks back"));
+    let row = stage.home.wait_state(&id, |row| message(row).1.contains("scrolling back"));
     assert_eq!((message(&row).0, theirs.told("agent").as_str()), ("queued", ""), "{row:#}");
     theirs.tmux(&["send-keys", "-t", &theirs.pane("agent"), "-X", "cancel"]);
     eventually("the text", || theirs.told("agent").contains("after the look back").then_some(()));
     assert_eq!(theirs.told("agent").matches("after the look back").count(), 1);
 }
 
-/// The clients of tmux that a daemon of this home has started.
+/// The tmux clients that a daemon of this home has started.
 fn clients(socket: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -143,7 +143,7 @@ fn clients(socket: &str) -> Vec<String> {
     found
 }
 
-/// Ends a server in the usual way. A server that waits for a client would never end.
+/// Kills a server in the usual way. A server that waits for a client would never exit.
 fn kill_server(theirs: &Theirs<'_>) {
     let server = theirs.server();
     let mut command = std::process::Command::new("tmux");
@@ -162,7 +162,7 @@ fn kill_server(theirs: &Theirs<'_>) {
 #[test]
 fn f6_w2_no_client_of_tmux_outlives_a_killed_daemon() {
     let stage = Stage::new();
-    // How many commands tmux answers between the adoption and the death of the daemon, at a few milliseconds each.
+    // The number of tmux commands between adoption and the daemon's death, at a few milliseconds each.
     for answers in [0, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48] {
         let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
         stage.home.provost(&["ls"]).ok();
@@ -226,7 +226,7 @@ fn f6_w4_no_focus_event_reaches_a_watched_agent() {
     let Some(theirs) = Theirs::begin(&stage, &["agent", "other"]) else { return };
     theirs.tmux(&["set-option", "-g", "focus-events", "on"]);
     let id = theirs.adopt_in(&stage.home, "agent");
-    // One that nobody watches is told the same by tmux.
+    // An unwatched agent gets the same from tmux.
     let said = |name: &str, line: &str| {
         theirs.types(name, line);
         eventually("the line", || theirs.told(name).contains(line).then_some(()));
@@ -239,7 +239,7 @@ fn f6_w4_no_focus_event_reaches_a_watched_agent() {
     assert!(!theirs.told("agent").contains("\u{1b}[I"), "{:?}", theirs.told("agent"));
 }
 
-/// The record of a turn, as Codex writes it.
+/// A turn in Codex's rollout format.
 fn turn_lines() -> String {
     let line = |kind: &str, more: Value| {
         let mut payload = json!({"type": kind, "turn_id": "turn-1"});
@@ -289,8 +289,8 @@ fn f6_w14_plain_command_that_reports_needs_input_and_waits_needs_it() {
     let id = stage.play(scenario, &[]);
     let row = stage.wait(&id, "needs_input");
     assert_eq!(row["process"], "alive", "{row:#}");
-    let told = stage.home.provost(&["monitor", &id, "--json"]).ok().json();
-    assert_eq!(told["results"][0]["result"], "needs_input", "{told:#}");
+    let monitored = stage.home.provost(&["monitor", &id, "--json"]).ok().json();
+    assert_eq!(monitored["results"][0]["result"], "needs_input", "{monitored:#}");
     fs::write(stage.home.root().join("go"), "").unwrap();
     stage.wait(&id, "working");
     fs::write(stage.home.root().join("end"), "").unwrap();
@@ -311,7 +311,7 @@ fn f6_w14_plain_command_works_again_when_it_is_sent_input() {
     stage.wait_state(&id, |row| row["process"] != "alive");
 }
 
-/// What is seen of a pane is seen by commands that only read.
+/// A pane is observed only by commands that read.
 #[test]
 fn f6_w3_watching_runs_commands_that_read_and_no_others() {
     let mut stage = Stage::new();
@@ -326,7 +326,7 @@ fn f6_w3_watching_runs_commands_that_read_and_no_others() {
     let commands = fs::read_to_string(root.join("commands")).unwrap();
     assert!(!commands.contains("attach-session") && !commands.contains(" -C "), "{commands}");
     let reads = ["list-panes", "display-message -p", "capture-pane -p"];
-    // The test's own commands go without the flag that starts no server.
+    // The test's own commands omit the flag that keeps tmux from starting a server.
     let ours = commands.lines().filter_map(|line| line.split_once(" -N ")).map(|(_, words)| words);
     let ours: Vec<&str> = ours.flat_map(|words| words.split(" ; ")).collect();
     assert!(ours.iter().any(|command| command.starts_with("capture-pane")), "{commands}");

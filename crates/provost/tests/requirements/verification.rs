@@ -1,4 +1,4 @@
-//! Work is checked by Provost itself, on the committed tree, in a clean checkout.
+//! Provost itself checks the work, on the committed tree, in a clean checkout.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use crate::kit::{Stage, TALKER};
 
 const WRITES: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
 
-/// Claims completion whenever it is told something, and writes down what it was told.
+/// Claims completion after every instruction, and records its input.
 const PERSISTENT: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -26,7 +26,7 @@ emit = { type = "turn_ended", turn = "t0", status = "ok" }
 times = 9
 steps = [
   { wait_input = { type = "rework" } },
-  { append = { path = "told", content = "{{input}}\n" } },
+  { append = { path = "input", content = "{{input}}\n" } },
   { emit = { type = "turn_started", turn = "t{{n}}" } },
   { write = { path = "work.txt", content = "{{n}}" } },
   { emit = { type = "claim", claim = "completed" } },
@@ -68,7 +68,7 @@ fn work_that_passes_its_checks_is_succeeded_with_receipts_for_its_tree() {
     assert!(repo.is_clean() && !repo.path().join("b.txt").exists());
 }
 
-/// A session whose agent runs this line and is checked.
+/// A session with a check, whose agent runs this line.
 fn checked(stage: &Stage, repo: &Repo, line: &str) -> Value {
     let flags = ["--worktree", "--exit0-is-done", "--check", "test -e b.txt"];
     let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", line]].concat());
@@ -126,9 +126,9 @@ fn a_worktree_that_the_agent_deleted_is_told_as_gone() {
         (&json!("failed"), &json!("failed")),
         "{row:#}"
     );
-    let told = row.to_string() + &stage.home.provost(&["status", &id]).ok().stdout;
+    let shown = row.to_string() + &stage.home.provost(&["status", &id]).ok().stdout;
     let gone = format!("the worktree {} is gone", row["worktree"]["path"].as_str().unwrap());
-    assert!(told.contains(&gone) && !told.contains("No such file"), "{told}");
+    assert!(shown.contains(&gone) && !shown.contains("No such file"), "{shown}");
     let path = row["worktree"]["path"].as_str().unwrap();
     repo.git(&["worktree", "remove", "--force", "--force", path]);
 }
@@ -167,11 +167,11 @@ fn refuted_work_goes_back_to_a_living_agent_and_can_still_succeed() {
         stage.spawn_in(repo.path(), &["--agent", TALKER, "--worktree", "--check", check, "go"]);
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    let told =
-        fs::read_to_string(Path::new(row["worktree"]["path"].as_str().unwrap()).join("told"))
+    let input =
+        fs::read_to_string(Path::new(row["worktree"]["path"].as_str().unwrap()).join("input"))
             .unwrap();
-    assert_eq!(told.lines().count(), 2, "{told}");
-    assert!(told.contains(check) && told.contains("exited with 1"), "{told}");
+    assert_eq!(input.lines().count(), 2, "{input}");
+    assert!(input.contains(check) && input.contains("exited with 1"), "{input}");
     assert_eq!(row["launches"].as_array().unwrap().len(), 1);
 }
 
@@ -226,7 +226,7 @@ fn in_place_the_users_index_branch_and_files_are_untouched() {
     );
 }
 
-/// What belongs to the user: where they are, what is staged, byte for byte.
+/// The user's state: branch, commit, the bytes of the index, and the stash.
 fn own(repo: &Repo) -> (String, String, Vec<u8>, String) {
     let index = fs::read(repo.path().join(".git/index")).unwrap();
     (repo.git(&["symbolic-ref", "HEAD"]), repo.head(), index, repo.git(&["stash", "list"]))
@@ -257,7 +257,7 @@ fn what_a_check_changes_does_not_matter() {
 fn a_tree_that_keeps_moving_is_never_succeeded() {
     let stage = Stage::new();
     let repo = stage.home.repo("work");
-    // Each run of the check changes the work under it, from outside, as an editor might.
+    // Each run of the check changes the work from outside, as an editor might.
     let moves = format!("date +%N >> {}/moving.txt", repo.path().display());
     let id = stage.play_in(repo.path(), WRITES, &["--check", &moves]);
     let row = stage.sealed(&id);

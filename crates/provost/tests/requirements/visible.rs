@@ -1,4 +1,4 @@
-//! What happens is seen in `status` and `ls`: hooks that fail, starts that fail, stops under way.
+//! `status` and `ls` show failed hooks, failed starts and stops in progress.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ fn output_that_is_gone_is_told_and_is_not_silence() {
         for what in whats {
             let gone = home.provost(&[&["logs", &id], what].concat());
             assert_eq!(gone.exits(3).stdout, "", "{gone:?}");
-            assert!(gone.stderr.contains("is gone: `provost gc` removed it"), "{gone:?}");
+            assert!(gone.stderr.contains("is missing: `provost gc` removed it"), "{gone:?}");
         }
         let error = home.provost(&["logs", &id, "--json"]).exits(3).json();
         assert_eq!(error["error"]["code"], "not_found", "{error}");
@@ -142,7 +142,7 @@ fn a_hint_holds_for_a_session_whose_name_has_blanks() {
 #[test]
 fn a_stop_under_way_is_seen() {
     let stage = Stage::new();
-    // It takes its time to end: only KILL after the whole grace ends it.
+    // It takes the whole grace period to stop: only KILL ends it.
     let deaf = "[[step]]\nignore_term = true\n[[step]]\nwrite = { path = \"deaf\", content = \"\" }\n[[step]]\nhang = true\n";
     let id = stage.play(deaf, &[]);
     let deaf = stage.home.root().join("deaf");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{HANGS, Stage, interrupt, kill, text};
 
-/// An agent that prints a line and then lives until it is ended.
+/// An agent that prints a line and then runs until it is killed.
 fn says_and_hangs() -> String {
     format!("[[step]]\nsay = \"here\"\n{HANGS}")
 }
@@ -87,7 +87,7 @@ fn e16_each_end_has_its_own_reason_in_the_wait() {
 fn a_wait_tells_what_it_waits_for_on_standard_error() {
     let stage = Stage::new();
     let repo = stage.home.repo("work");
-    // What is not told is not waited for without end.
+    // Lines that are not printed are not awaited forever.
     stage.configure("session.time_limit = \"60s\"\nverify.time_limit = \"60s\"\n");
     let until = |name: &str| format!("until test -f {}; do sleep 0.02; done", stage.file(name));
     let (first, second) = (until("1"), format!("{}; exit 4", until("2")));
@@ -97,15 +97,16 @@ fn a_wait_tells_what_it_waits_for_on_standard_error() {
         stage.home.command(&[&arguments[..], &["--wait", "--", "sh", "-c", &agent]].concat());
     waiting.current_dir(repo.path()).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut waiting = waiting.stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(waiting.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut stderr_lines =
+        BufReader::new(waiting.stderr.take().unwrap()).lines().map(Result::unwrap);
     let steps =
         ["w working", "w verifying: check 1 of 2 `until", "w verifying: check 2 of 2 `until"];
     for (no, step) in steps.into_iter().enumerate() {
-        assert!(told.any(|line| line.contains(step)), "{step:?} is not told");
+        assert!(stderr_lines.any(|line| line.contains(step)), "{step:?} is not printed");
         std::fs::write(stage.file(&no.to_string()), "").unwrap();
     }
-    let again = told.filter(|line| steps.iter().any(|step| line.contains(step))).count();
-    assert_eq!(again, 0, "each is told once");
+    let again = stderr_lines.filter(|line| steps.iter().any(|step| line.contains(step))).count();
+    assert_eq!(again, 0, "each is printed once");
     let output = waiting.wait_with_output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{out}");
@@ -137,7 +138,7 @@ fn ctrl_c_ends_the_wait_with_a_word_and_not_the_session() {
         stage.home.command(&["spawn", "--name", "left", "--wait", "--", &agent, &scenario]);
     waiting.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut waiting = waiting.spawn().unwrap();
-    // With its first line the command hears the signal.
+    // Once its first line is printed, the command handles the signal.
     let mut out = BufReader::new(waiting.stdout.take().unwrap());
     let mut id = String::new();
     out.read_line(&mut id).unwrap();
@@ -147,7 +148,7 @@ fn ctrl_c_ends_the_wait_with_a_word_and_not_the_session() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
     let short = &id.trim()[id.trim().len() - 8..];
-    assert!(said.contains(&format!("session {short} goes on")), "{said}");
+    assert!(said.contains(&format!("session {short} continues")), "{said}");
     assert!(said.contains(&format!("provost logs {short} -f")), "{said}");
     assert!(crate::kit::lives(pid));
     assert_eq!(stage.status("left")["process"], "alive");

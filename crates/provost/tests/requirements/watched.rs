@@ -1,4 +1,4 @@
-//! What is believed of agents that are watched, and what is kept of them.
+//! Observing agents: which signals count, and which output is kept.
 
 use std::{
     collections::BTreeSet,
@@ -21,19 +21,19 @@ fn m10_an_agent_that_uses_the_processor_is_as_silent_as_one_that_does_not() {
     let ids = [busy, quiet].map(|line| {
         stage.spawn_in(stage.home.root(), &[&silent[..], &["sh", "-c", &line]].concat())
     });
-    let told = ids.clone().map(|id| {
+    let states = ids.clone().map(|id| {
         let row = stage.wait(&id, "stalled");
         (row["process"].clone(), row["activity"].clone(), row["rule"].clone())
     });
-    assert_eq!(told[0], told[1]);
-    assert_eq!(told[0].0, "alive");
+    assert_eq!(states[0], states[1]);
+    assert_eq!(states[0].0, "alive");
     fs::write(&go, "").unwrap();
     for id in ids {
         assert_eq!(stage.sealed(&id)["state"], "completed");
     }
 }
 
-/// Everything that is written beside text: boxes, marks and bars, also alone on their lines.
+/// Everything drawn around text: boxes, marks and bars, also alone on their lines.
 const DRAWN: [&str; 6] = [
     "╭────────────────╮",
     "│ 3 tests failed │",
@@ -50,9 +50,9 @@ fn m20_what_stands_between_drawing_characters_is_kept_and_so_are_they() {
         let line = format!("printf '%s\\n' {}; exit 3", DRAWN.map(|l| format!("'{l}'")).join(" "));
         let id = stage.spawn_in(stage.home.root(), &[form, &["sh", "-c", &line]].concat());
         stage.sealed(&id);
-        let told = stage.home.provost(&["logs", &id]).ok().stdout.clone();
-        let lines: Vec<&str> = told.lines().map(|line| line.trim_end_matches('\r')).collect();
-        assert!(lines.windows(DRAWN.len()).any(|these| these == DRAWN), "{form:?}: {told}");
+        let logs = stage.home.provost(&["logs", &id]).ok().stdout.clone();
+        let lines: Vec<&str> = logs.lines().map(|line| line.trim_end_matches('\r')).collect();
+        assert!(lines.windows(DRAWN.len()).any(|these| these == DRAWN), "{form:?}: {logs}");
     }
 }
 
@@ -73,7 +73,7 @@ fn m11_all_that_a_terminal_was_sent_is_on_disk_with_its_places_and_a_view_keeps_
     assert!(row.to_string().len() < 20_000, "a view has not all of it");
 }
 
-/// Starts so many sessions at the same time; each prints its own number.
+/// Starts `count` sessions at the same time; each prints its own number.
 fn starts(stage: &Stage, count: usize) -> Vec<Child> {
     let start = |no: usize| {
         let line = format!("echo mine-{no}-$PROVOST_SESSION");
@@ -91,8 +91,8 @@ fn m15_a_hundred_starts_at_once_mix_nothing_up() {
     let mut ids = BTreeSet::new();
     for (no, child) in starts(&stage, 100).into_iter().enumerate() {
         let output = child.wait_with_output().unwrap();
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let id = told["id"].as_str().unwrap().to_owned();
+        let reply: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let id = reply["id"].as_str().unwrap().to_owned();
         let row = stage.sealed(&id);
         assert_eq!(row["name"], format!("s{no}"));
         let said = stage.home.provost(&["logs", &id]).ok().stdout.clone();

@@ -1,4 +1,4 @@
-//! Many writers at once.
+//! Many concurrent writers.
 
 use std::{collections::BTreeSet, fs, process::Stdio};
 
@@ -6,7 +6,7 @@ use provost_testkit::harness::eventually;
 
 use crate::kit::{HANGS, Stage};
 
-/// How many processes write at once.
+/// Number of processes that write concurrently.
 const WRITERS: usize = 50;
 
 #[test]
@@ -16,7 +16,7 @@ fn e08_concurrent_writers_lose_nothing_and_repeat_nothing() {
     stage.pid(&id);
     let mut running = Vec::new();
     for no in 0..WRITERS {
-        // Each key is used by two processes at the same time: one of them says it, once.
+        // Two processes use each key at the same time; only one of them writes, once.
         let (key, said) = (format!("key-{}", no / 2), format!("said {}", no / 2));
         let report = ["report", "working", "--session", &id, "--message", &said, "--key", &key];
         let send = ["send", &id, &said, "--key", &key];

@@ -1,4 +1,4 @@
-//! Tasks that somebody steers, on the engine's side: asked, told, brought back and judged as the daemon does it.
+//! Teams on the engine's side: commands, observations, loading and checks, as in the daemon.
 
 use provost_core::{
     ids::{SessionId, StandingId},
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Engine;
 use crate::{laws::Broken, standing::Pair, task_laws::TaskWatch};
 
-/// What somebody asks of a task, under a key of their own.
+/// A request about a team, with the caller's idempotency key.
 #[derive(Clone, Debug)]
 pub(crate) struct AskedTask {
     pub(crate) key: String,
@@ -25,7 +25,7 @@ pub(crate) struct AskedTask {
     pub(crate) command: Command,
 }
 
-/// What somebody who asked is answered. What was done is remembered under the key, and answered again.
+/// The reply to a request. A successful reply is remembered under the key, and repeated for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reply {
     Refused,
@@ -34,7 +34,7 @@ pub(crate) enum Reply {
         no: u32,
         lease: u32,
     },
-    /// What comes of it later, by its number.
+    /// The result follows later, under this number.
     Begun(Awaited),
 }
 
@@ -54,12 +54,12 @@ impl Engine {
         self.task_shadows.get(&id).map(|shadow| &shadow.task)
     }
 
-    /// Counts the instructions of members that somebody has, also those that the task has forgotten.
+    /// Counts the handled instructions of members, including those that the team has forgotten.
     pub(crate) fn given(&self, id: StandingId) -> u64 {
         self.task_shadows.get(&id).map_or(0, |shadow| shadow.watch.given())
     }
 
-    /// Opens a task with all who work on it, whose sessions were opened before in the same turn.
+    /// Opens a team with all its members, whose sessions were opened before in the same turn.
     pub(super) fn open_pair(turn: &mut Turn<'_>, pair: &Pair) -> Result<(), Broken> {
         let members = pair.members.iter().map(|(name, role, session)| Command::Bind {
             name: name.clone(),
@@ -69,12 +69,12 @@ impl Engine {
         });
         let commands: Vec<Command> = members.collect();
         turn.open_task(pair.id, pair.spec.clone(), &commands, "operator")
-            .map_err(|why| format!("a task was not opened: {why}"))?;
+            .map_err(|why| format!("cannot open a team: {why}"))?;
         turn.follow_task(pair.id);
         Ok(())
     }
 
-    /// Decides what is asked of a task, and judges what came of it before it is true.
+    /// Decides a request about a team, and checks the result before it is committed.
     pub(super) fn ask_task(
         &self,
         turn: &mut Turn<'_>,
@@ -86,8 +86,7 @@ impl Engine {
             return Ok((ask.key.clone(), reply));
         }
         let before = turn.task(ask.task).cloned();
-        let asked = (&ask.by, &ask.command);
-        let reply = match turn.command_task(ask.task, asked, ask.by.name()) {
+        let reply = match turn.command_task(ask.task, &ask.by, &ask.command, ask.by.name()) {
             None => Reply::Refused,
             // Who asks for a check that runs already waits for that one.
             Some(Err(Rejected::Nothing)) if running(before.as_ref(), &ask.command).is_some() => {
@@ -110,7 +109,7 @@ impl Engine {
         Ok((ask.key.clone(), reply))
     }
 
-    /// Brings back what has to be at hand when something happens to a task, as the daemon does.
+    /// Loads everything that must be in memory when something happens to a team, as the daemon does.
     pub(super) fn bring_back_task(&mut self, id: StandingId, loaded: &mut Vec<Subject>) {
         self.bring_back(Subject::Task(id), loaded);
         for session in self.board.task(id).map(sessions).unwrap_or_default() {
@@ -118,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// The same for what happens to a session: its tasks may wake their other members.
+    /// Does the same for a session: its teams may wake their other members.
     pub(super) fn bring_back_tasks_of(&mut self, id: SessionId, loaded: &mut Vec<Subject>) {
         for task in self.board.tasks_of(id) {
             self.bring_back_task(task, loaded);
@@ -149,25 +148,25 @@ impl Engine {
         if record.version != shadow.version + 1 {
             return Err(format!("event {} follows event {}", record.version, shadow.version));
         }
-        shadow.watch.before(&shadow.task, (at, &record.actor), &event, look)?;
+        shadow.watch.before(&shadow.task, at, &record.actor, &event, look)?;
         shadow.task.evolve(at, &event);
         shadow.version = record.version;
         shadow.watch.after(&event, &shadow.task)
     }
 
-    /// Whether something that somebody waits for may still happen, by what was seen of the task.
+    /// Whether an awaited result may still happen, according to the events of the team.
     pub(crate) fn is_pending(&self, id: StandingId, awaited: Awaited) -> bool {
         let shadow = self.task_shadows.get(&id);
         shadow.is_some_and(|shadow| shadow.watch.is_pending(awaited))
     }
 
-    /// Returns the first event of a task behind this one.
+    /// Returns the first event of a team after this one.
     pub(crate) fn task_event_after(&self, id: StandingId, seq: u64) -> Option<u64> {
         let mut events = self.task_events.iter();
         events.find(|(at, task)| *at > seq && *task == id).map(|(at, _)| *at)
     }
 
-    /// Judges the tasks that changed, or whose members did: nothing more follows of them now.
+    /// Checks the settled teams that changed, or whose members did.
     pub(super) fn tasks_rest(&self, changed: &[Subject], now: Moment) -> Result<(), Broken> {
         let touched = |task: &Task| {
             let ids = sessions(task);
@@ -183,7 +182,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The same for all of them, when nothing moves any more.
+    /// Checks all teams, when the simulation is quiet.
     pub(crate) fn all_tasks_rest(&self, now: Moment) -> Result<(), Broken> {
         self.task_shadows.values().try_for_each(|shadow| self.task_rests(shadow, now))
     }
@@ -198,7 +197,7 @@ impl Engine {
         watch.rest(task, now, look)
     }
 
-    /// The board holds what was stored.
+    /// The teams on the board are the stored ones.
     pub(super) fn tasks_are_the_same(&self) -> Result<(), Broken> {
         for shadow in self.task_shadows.values() {
             if self.board.task(shadow.task.id).is_some_and(|held| *held != shadow.task) {
@@ -209,13 +208,13 @@ impl Engine {
     }
 }
 
-/// Gives the sessions of the members who are bound.
+/// Returns the sessions of the bound members.
 pub(crate) fn sessions(task: &Task) -> Vec<SessionId> {
     let bound = task.members.iter().filter(|member| member.is_bound());
     bound.filter_map(|member| member.session).collect()
 }
 
-/// Returns the check that runs for what somebody asks to have checked.
+/// Returns the running check for a check request.
 fn running(task: Option<&Task>, command: &Command) -> Option<Awaited> {
     let Command::Check { what } = command else { return None };
     task?.pending_check(what).map(|owed| Awaited::Check(owed.no))
@@ -232,18 +231,15 @@ fn replied(event: &Event) -> Option<Reply> {
     }
 }
 
-/// What was refused is kept, and nothing else comes of it: least of all a message.
+/// A refusal is recorded and changes nothing else; above all it stores no message.
 fn a_refusal_leaves_no_trace(before: Option<&Task>, after: Option<&Task>) -> Result<(), Broken> {
     let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
     let mut kept = before.clone();
     kept.refused.clone_from(&after.refused);
-    match kept == *after {
-        true => Ok(()),
-        false => Err("something was refused, and the task is another one after it".to_owned()),
-    }
+    if kept == *after { Ok(()) } else { Err("a refused command changed the team".to_owned()) }
 }
 
-/// Whoever is told that it has a message has it under the very lease that it named.
+/// A caller that accepts a message holds it under exactly the lease it named.
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else accepts anything")]
 fn who_takes_has_the_lease(command: &Command, events: &[Event]) -> Result<(), Broken> {
     let Command::Accept { no, lease, .. } = command else { return Ok(()) };
@@ -251,22 +247,24 @@ fn who_takes_has_the_lease(command: &Command, events: &[Event]) -> Result<(), Br
         Event::MessageAccepted(e) if e.no == *no => Some(e.lease.no),
         _ => None,
     });
-    match accepted.is_none_or(|held| held == *lease) {
-        true => Ok(()),
-        false => Err(format!("message {no} was accepted under lease {lease}, which is over")),
+    if accepted.is_none_or(|held| held == *lease) {
+        Ok(())
+    } else {
+        Err(format!("message {no} was accepted under the expired lease {lease}"))
     }
 }
 
-/// An iteration that does not begin leaves nothing in anybody's inbox.
+/// An iteration that does not start leaves no message in any inbox.
 fn what_is_blocked_is_not_sent(command: &Command, events: &[Event]) -> Result<(), Broken> {
     let asked = matches!(command, Command::Continue { .. });
     let refused = events.iter().any(|event| matches!(event, Event::ContinuationRefused(_)));
     let sent = events.iter().any(|event| matches!(event, Event::MessageStored(_)));
-    match asked && refused && sent {
-        true => Err("a continuation was refused, and a message of it is stored".to_owned()),
-        false => Ok(()),
+    if asked && refused && sent {
+        Err("a message of a refused continuation was stored".to_owned())
+    } else {
+        Ok(())
     }
 }
 
-/// What a task owes, by the task and its key.
+/// A pending effect of a team, by the team and its key.
 pub(crate) type TaskKey = (StandingId, EffectKey);

@@ -1,4 +1,4 @@
-//! Many workers under one manager, told by an engine that dies again and again.
+//! Many workers under one manager, with an engine that crashes repeatedly.
 
 use provost_core::{
     ids::StandingId,
@@ -14,20 +14,20 @@ use crate::{
     standing::{self, Pair, Taker},
 };
 
-/// How many act between two looks at who can: to look at thousands costs more than to act.
+/// The number of actors between two scans for ready ones: scanning thousands costs more than acting.
 const AT_ONCE: usize = 200;
 
-/// How many of what waits the owner takes together, at the most.
+/// Maximum number of inputs that the owner takes together.
 const BATCH: u64 = 200;
 
-/// How many take the manager's messages, and race for each.
+/// The number of consumers that race for the manager's messages.
 const TAKERS: usize = 16;
 
-/// Tells of so many workers under one manager. Each is instructed once, under a key that some use twice, and reports;
-/// the manager takes all news and says that it has them.
+/// Simulates `workers` workers under one manager. Each is instructed once, some twice under the same key, and
+/// reports. The manager takes and acknowledges all news.
 pub fn crowd(seed: u64, workers: u64) -> Report {
-    // Of a seed that has neither a run nor a task of its own.
-    // Few are told of with every event.
+    // The seed has neither a run nor a team of its own.
+    // Small simulations record every event.
     let trace = (workers < 10).then(Vec::new);
     let mut sim = Sim::new(8 * seed + 3, Faults::CRASHES, trace);
     let (id, faults) = (StandingId(uuid::Uuid::from_u64_pair(seed, u64::MAX)), Faults::CRASHES);
@@ -69,26 +69,26 @@ impl Sim {
         for no in 0..workers {
             self.ask_task(id, boss.clone(), instruction(no));
         }
-        // Whoever had no answer asks again, long after the first of them are forgotten.
+        // Some callers repeat their request, long after the first ones were forgotten.
         for no in (0..workers).step_by(3) {
             self.ask_task(id, boss.clone(), instruction(no));
         }
     }
 
-    /// Each worker was given its instruction once, and the manager has all that there was to hear of it.
+    /// Each worker received its instruction once, and the manager received all news.
     fn everyone_was_heard(&self, id: StandingId, workers: u64) -> Result<(), Broken> {
-        let task = self.engine.task(id).ok_or("there is no task")?;
+        let task = self.engine.task(id).ok_or("the team is missing")?;
         let given = self.engine.given(id);
         if given != workers {
-            return Err(format!("{given} of {workers} workers were given their instruction"));
+            return Err(format!("{given} of {workers} workers received their instruction"));
         }
         for worker in task.bound(Role::Worker) {
             if worker.told.attempts_sealed == 0 {
-                return Err(format!("nothing was heard of {}", worker.name));
+                return Err(format!("no news of {}", worker.name));
             }
         }
         match task.messages.iter().find(|message| !message.standing.is_over()) {
-            Some(message) => Err(format!("message {} is left: {:?}", message.no, message.standing)),
+            Some(message) => Err(format!("message {} remains: {:?}", message.no, message.standing)),
             None => nothing_was_laid_aside(task),
         }
     }

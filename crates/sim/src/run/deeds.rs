@@ -1,4 +1,4 @@
-//! What people do.
+//! Actions of users.
 
 use provost_core::{
     ids::{RequestId, SessionId},
@@ -34,7 +34,7 @@ impl Sim {
                         RequestKind::Question | RequestKind::Dialog => Reply::Text(because),
                     },
                 },
-                // Nobody asked in so many words: what is said is the answer.
+                // There is no explicit request: the message is the answer.
                 None => {
                     let (key, mode) = (self.send_key(), SendMode::Continue);
                     Command::Send { key, text: because, mode }

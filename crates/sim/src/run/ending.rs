@@ -1,4 +1,4 @@
-//! What must be true when nothing moves any more, and at the very end.
+//! The conditions when the simulation is quiet, and at the very end.
 
 use provost_core::{
     ids::SessionId,
@@ -11,19 +11,19 @@ use super::Sim;
 use crate::{engine::is_open_to, follow::Follower, laws::Broken, world::HolderLife};
 
 impl Sim {
-    /// When nothing moves any more, whoever is not done waits for a person or for a silent agent.
+    /// When the simulation is quiet, every unfinished session waits for a user or for a silent agent.
     pub(super) fn everyone_waits_for_someone(&self) -> Result<(), Broken> {
         self.engine.verify()?;
         self.messages_were_taken()?;
         let all: usize = self.engine.runs().map(Run::agents_at_work).sum();
         let waits = |run: &&Run| {
-            // Those of another run have all the room, and wait for a person.
+            // Sessions of another run occupy all slots and wait for a user.
             let full = all >= run.spec.planning.machine_parallel as usize;
             run.is_sealed() || run.is_live() || run.awaits_approval() || full
         };
         let mut open = self.engine.runs().filter(|run| !waits(run));
         if let Some(run) = open.next() {
-            return Err(format!("the run stays in {} for ever", run.stage.word()));
+            return Err(format!("the run stays in {} forever", run.stage.word()));
         }
         for session in self.engine.shadows() {
             let state = session.judgement().state;
@@ -31,13 +31,13 @@ impl Sim {
             let visited = session.current_launch().is_some_and(|launch| launch.people > 0);
             let waits = match state {
                 State::NeedsInput | State::Stalled | State::Lost => true,
-                // Whoever is at its screen will say what comes next.
+                // The user at its screen decides how to continue.
                 State::Idle if visited => true,
-                // Whoever interrupted its turn says what comes next.
+                // The user who interrupted its turn decides how to continue.
                 State::Idle if session.awaits_user() => true,
-                // At its prompt it waits for whoever sits there.
+                // At its prompt it waits for the user of the terminal.
                 State::Idle if session.spec.agent.driver.has_terminal() => true,
-                // A launch whose agent neither speaks nor ends, and nobody set it a limit.
+                // A launch whose agent is silent and has no time limit.
                 State::Working | State::WrappingUp => limited || self.is_mute(session),
                 State::Idle
                 | State::Rework
@@ -53,7 +53,7 @@ impl Sim {
                 | State::Superseded => session.attempt().is_sealed(),
             };
             if !waits {
-                return Err(format!("{} stays {} for ever", session.spec.name, state.word()));
+                return Err(format!("{} stays {} forever", session.spec.name, state.word()));
             }
         }
         Ok(())
@@ -74,7 +74,7 @@ impl Sim {
             .shadows()
             .filter(|session| !session.attempt().is_sealed())
             .filter(|session| is_open_to(session, &cancel, now))
-            // Those of a run are cancelled with it.
+            // Sessions of a run are cancelled with it.
             .filter(|session| session.spec.run.is_none())
             .map(|session| session.id)
             .collect();
@@ -110,34 +110,34 @@ impl Sim {
         }
     }
 
-    /// No process runs that nobody knows of; one that was to end has ended, or is known not to have.
+    /// Every running process is recorded. One that was stopped has exited, or is known not to have.
     fn processes_are_known(&self, session: &Session) -> Result<(), Broken> {
         let ours = self.world.holders.values().filter(|h| h.launch.session == session.id);
         for holder in ours.filter(|holder| holder.life == HolderLife::Here && !holder.gone) {
             let Some(launch) = session.launch(holder.launch) else {
-                return Err(format!("{} runs and is not recorded", holder.launch));
+                return Err(format!("{} runs, but is not recorded", holder.launch));
             };
             let parked = session.spec.afterwards == Afterwards::Park
                 && !session.attempt().is_decided()
                 && launch.stop.is_none();
             let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
-            // It is left to whoever is at its screen.
+            // It is left to the user at its screen.
             let visited = launch.people > 0 && !session.attempt().is_decided();
-            // What somebody else started goes on for as long as they like.
+            // External agents may keep running.
             if launch.adopted {
                 continue;
             }
             if !launch.may_live() || !(parked || given_up || visited) {
-                return Err(format!("{} runs and nobody ends it", holder.launch));
+                return Err(format!("{} runs, but nothing stops it", holder.launch));
             }
         }
         Ok(())
     }
 
-    /// Every hook of a run ran, and the card of each leg was written.
+    /// Every hook of a run ran, and the report card of each run attempt was written.
     fn hooks_of_run_ran(&self, run: &Run) -> Result<(), Broken> {
         if !run.is_closed() {
-            return Err(format!("a run has ended and still owes {:?}", run.effects()));
+            return Err(format!("a run has ended with pending effects {:?}", run.effects()));
         }
         self.all_ran(
             SessionId(run.id.0),
@@ -145,10 +145,10 @@ impl Sim {
         )
     }
 
-    /// Every hook that was owed ran, once under its key.
+    /// Every pending hook ran, once under its key.
     fn hooks_ran(&self, session: &Session) -> Result<(), Broken> {
         if let Some(hook) = session.hooks.first() {
-            return Err(format!("the hook {} is still owed", hook.key.event));
+            return Err(format!("the hook {} is still pending", hook.key.event));
         }
         let fired = session.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
         self.all_ran(session.id, fired)

@@ -1,4 +1,4 @@
-//! What goes wrong by chance: crashes, a daemon that is replaced, killed holders and lost power.
+//! Random faults: crashes, a replaced daemon, killed holders and lost power.
 
 use provost_core::ids::LaunchId;
 

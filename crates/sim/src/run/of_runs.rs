@@ -1,4 +1,4 @@
-//! What a run owes, carried out in the world, and what people do about it.
+//! Pending effects of runs, carried out in the world, and the actions of users on runs.
 
 use provost_core::{
     ids::{CommitId, RunId, SessionId},
@@ -18,14 +18,14 @@ use crate::{
 };
 
 impl Sim {
-    /// An effect of a run that waits for something can't go on.
+    /// Whether an effect of a run can continue; some wait for something.
     pub(super) fn can_run_go_on(&self, key: &RunKey, task: &RunTask) -> bool {
         match &task.effect {
             Effect::RunHook(_) => {
                 let ran = self.world.ran.get(&as_session(key));
                 ran.is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
-            // One landing at a time, also of what outlived a daemon.
+            // One landing at a time, including those that outlived a daemon.
             Effect::Land { .. } => self.may_use_git(&task.effect),
             Effect::LookLanded { .. } => {
                 self.may_use_git(&task.effect) && !self.engine.run_tasks.values().any(|t| t.lands)
@@ -88,7 +88,7 @@ impl Sim {
         }
     }
 
-    /// Begins to land, and then lands. What has begun is not called back.
+    /// Starts to land, then lands. A landing in progress cannot be cancelled.
     fn land(
         &mut self,
         key: &RunKey,
@@ -111,7 +111,7 @@ impl Sim {
         Ok(Some(self.forge.land(&task.run)))
     }
 
-    /// Nothing lands once the leg that wanted it is sealed.
+    /// Nothing lands once the run attempt that wanted it is sealed.
     fn may_land(&self, id: RunId, leg: u32) -> Result<(), Broken> {
         let legs = self.engine.run(id).map_or(&[][..], |run| &run.legs);
         match legs.iter().find(|one| one.no == leg).and_then(|one| one.sealed.as_ref()) {
@@ -120,9 +120,9 @@ impl Sim {
         }
     }
 
-    /// The engine is about to die: what was landing has landed, or not, or is left to a call that lives on.
+    /// Before a crash, a landing in progress has completed, has failed, or is left to a call that lives on.
     pub(super) fn leave_landing(&mut self) -> Result<(), Broken> {
-        // What a daemon was told dies with it.
+        // Observations that a daemon received are lost with it.
         self.told_of_runs.clear();
         let landing: Vec<Run> =
             self.engine.run_tasks.values().filter(|t| t.lands).map(|t| t.run.clone()).collect();
@@ -146,7 +146,7 @@ impl Sim {
         tasks.any(|task| task.lands && task.run.spec.land != LandMode::Pr)
     }
 
-    /// The daemon is to leave for another: it waits for what is landing, but not for ever.
+    /// Replaces the daemon: the old one waits for a landing in progress, but not indefinitely.
     pub(super) fn replace(&mut self) -> Result<(), Broken> {
         let patient = !self.rng.percent(10);
         self.engine.note(|| format!("— the daemon is replaced, patiently: {patient}"));
@@ -167,7 +167,7 @@ impl Sim {
         self.crash()
     }
 
-    /// A call that outlived its daemon comes to its end.
+    /// Completes a call that outlived its daemon.
     pub(super) fn push_on(&mut self) -> Result<(), Broken> {
         let Some(run) = self.forge.pushing.take() else { return Ok(()) };
         self.may_land(run.id, run.leg().no)?;
@@ -175,7 +175,7 @@ impl Sim {
         Ok(())
     }
 
-    /// What a run takes for true is what the world itself says.
+    /// Checks the run's recorded state against the actual world.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other event tells of the world")]
     pub(super) fn note_run(&mut self, id: RunId, event: &run::Event) -> Result<(), Broken> {
         match event {
@@ -254,7 +254,7 @@ impl Sim {
                 }
             }
             RunDeed::ToItsSession(deed) => {
-                // What people say to a session that the run has done with is theirs, and none of it.
+                // Messages of users to a session that the run no longer needs are not the run's concern.
                 let live: Vec<SessionId> = run.live().map(|live| live.id).collect();
                 if live.is_empty() {
                     return;
@@ -288,7 +288,7 @@ impl Sim {
     }
 }
 
-/// Returns the commit that waits for the operator before it lands.
+/// Returns the commit that waits for the operator's approval to land.
 fn held_commit(run: &Run) -> Option<CommitId> {
     match run.approval()? {
         Approval::Landing(held) => Some(held.landing.commit.clone()),
@@ -296,7 +296,7 @@ fn held_commit(run: &Run) -> Option<CommitId> {
     }
 }
 
-/// Hooks of a run are kept with those of sessions, under the run's own id.
+/// Hooks of a run are recorded with those of sessions, under the run's own id.
 fn as_session((run, key): &RunKey) -> (SessionId, String) {
     (SessionId(run.0), key.clone())
 }

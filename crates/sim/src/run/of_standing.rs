@@ -1,4 +1,4 @@
-//! Tasks that somebody steers: what people and members do about them, who takes their messages, and what they owe.
+//! Teams: the actions of users and members, the consumers of messages, and pending effects.
 
 use provost_core::{
     ids::{SessionId, StandingId},
@@ -20,7 +20,7 @@ use crate::{
     standing::{self, Holds, Taker, TaskDeed, Waiter},
 };
 
-/// A text that is long enough to say something.
+/// A text that is long enough to be accepted as an explanation.
 const WORDS: &str = "so it was done, and so it is";
 
 impl Sim {
@@ -32,7 +32,7 @@ impl Sim {
         key
     }
 
-    /// What a task owes its members may have been missed while no engine lived.
+    /// Rechecks the teams, which may have missed due effects while no engine ran.
     pub(super) fn look_at_tasks_again(&mut self) -> Result<(), Broken> {
         let open: Vec<StandingId> = self.engine.board.tasks().map(|task| task.id).collect();
         for id in open {
@@ -42,17 +42,18 @@ impl Sim {
         Ok(())
     }
 
-    /// Gives what a message of a task says to a session. What people say is always the same.
+    /// Returns the text of a team's message to a session. Messages of users always have the same text.
     pub(super) fn text_of(&self, session: SessionId, key: &str) -> String {
-        let session = self.engine.board.session(session).filter(|_| key.starts_with("task-"));
+        let session =
+            if key.starts_with("task-") { self.engine.board.session(session) } else { None };
         let mut sent = session.into_iter().flat_map(|session| &session.messages);
         let named = sent.find(|message| message.key == key || again(&message.key) == key);
         named.map_or_else(|| SAID.to_owned(), |message| message.text.clone())
     }
 
-    // Who takes messages.
+    // Consumers of messages.
 
-    /// Gives those who have something to do: what they hold, or what waits for them.
+    /// Returns the consumers that can act: they hold a message, or one waits for them.
     pub(super) fn busy_takers(&self) -> Vec<usize> {
         let now = self.world.now_ms;
         let free = |taker: &Taker| taker.asked.is_none() && taker.wake_ms <= now;
@@ -71,7 +72,7 @@ impl Sim {
         !task.is_paused() && waiting.any(|message| message.to.name() == taker.consumer)
     }
 
-    /// Gives when a taker that sleeps wakes up, or somebody begins to wait.
+    /// Returns the time at which a sleeping consumer wakes up or a waiter starts to wait.
     pub(super) fn next_taker(&self) -> Option<u64> {
         let now = self.world.now_ms;
         let takers = self.takers.iter().map(|taker| taker.wake_ms);
@@ -79,10 +80,10 @@ impl Sim {
         takers.chain(waiters).filter(|wake| *wake > now).min()
     }
 
-    /// A taker does its next step, or dies, gives back what it has, or sleeps over it.
+    /// A consumer takes its next step, or dies, gives its message back, or sleeps.
     pub(super) fn take(&mut self, at: usize) {
         let Taker { task, consumer, steady, holds, .. } = self.takers[at].clone();
-        // Where many act at once, it may have asked since it was looked at.
+        // Where many act at once, it may have sent a request in the meantime.
         if self.takers[at].asked.is_some() {
             return;
         }
@@ -92,7 +93,7 @@ impl Sim {
             (Holds::Offered(no, lease), 0..64) => Command::Accept { no, lease, polls: 0 },
             (Holds::Accepted(no, lease), 0..64) => Command::Acknowledge { no, lease, note: None },
             (Holds::Offered(no, lease) | Holds::Accepted(no, lease), 64..71) => {
-                // Whatever comes of it, it is done with it.
+                // Whatever the result, the consumer no longer holds the message.
                 self.takers[at].holds = Holds::Nothing;
                 Command::Release { no, lease, reason: "not now".to_owned() }
             }
@@ -113,7 +114,7 @@ impl Sim {
         self.takers[at].asked = Some(self.ask_task(task, by, command));
     }
 
-    /// Gives how long a taker sleeps: a while, or just as long as what it holds is its own.
+    /// Returns how long a consumer sleeps: a while, or exactly as long as its lease.
     fn sleeps(&mut self, task: StandingId, holds: Holds) -> u64 {
         let bounds = self.engine.task(task).map(|task| &task.spec.bounds);
         let own = bounds.map_or(0, |bounds| match holds {
@@ -123,12 +124,12 @@ impl Sim {
         self.rng.pick(&[30, 150, own, own + 1, own + 5])
     }
 
-    /// Those who asked hear what came of it. Each message is handled by one of them, at most.
+    /// Delivers replies to callers. At most one consumer handles each message.
     pub(super) fn hear_replies(&mut self) -> Result<(), Broken> {
         for (key, reply) in std::mem::take(&mut self.engine.replies) {
             if let (Reply::Begun(awaited), Some(task)) = (reply, self.waited_asks.remove(&key)) {
                 let waiter = Waiter { task, awaited, begin_ms: 0, wait: None, answered: false };
-                // Some ask once more under the same key, much later, and get the same answer.
+                // Some repeat the request under the same key, much later, and get the same reply.
                 let begin_ms = self.world.now_ms + self.rng.below(40_000);
                 let later = self.rng.percent(50).then(|| Waiter { begin_ms, ..waiter.clone() });
                 self.waiters.extend([waiter].into_iter().chain(later));
@@ -155,9 +156,9 @@ impl Sim {
         Ok(())
     }
 
-    // Who waits.
+    // Waiters.
 
-    /// Returns those who have something to do: to begin, to judge the state, or to hear an event.
+    /// Returns the waiters that can act: to start, to judge the state, or to receive an event.
     pub(super) fn busy_waiters(&self) -> Vec<usize> {
         let busy = |waiter: &Waiter| match &waiter.wait {
             _ if waiter.answered => false,
@@ -170,7 +171,7 @@ impl Sim {
         waiters.map(|(at, _)| at).collect()
     }
 
-    /// A waiter does its next step, as the command line's wait does it.
+    /// A waiter takes its next step, like the command line's wait.
     pub(super) fn wait_on(&mut self, at: usize) {
         let waiter = &mut self.waiters[at];
         let Some(wait) = &mut waiter.wait else {
@@ -187,16 +188,16 @@ impl Sim {
         }
     }
 
-    /// Whoever waits is answered once it happened, became impossible or is over.
+    /// Every waiter is answered once its event has happened, is impossible, or the team is over.
     pub(super) fn waits_were_answered(&self) -> Result<(), Broken> {
         let mut open = self.waiters.iter().filter(|waiter| !waiter.answered);
         match open.find(|waiter| !self.engine.is_pending(waiter.task, waiter.awaited)) {
-            Some(waiter) => Err(format!("whoever waits for {:?} waits for ever", waiter.awaited)),
+            Some(waiter) => Err(format!("a caller waits forever for {:?}", waiter.awaited)),
             None => Ok(()),
         }
     }
 
-    // What tasks owe.
+    // Pending effects of teams.
 
     pub(super) fn can_task_go_on(&self, key: &TaskKey) -> bool {
         let mut ran = self.world.ran.iter().filter(|((id, name), _)| {
@@ -205,14 +206,14 @@ impl Sim {
         ran.all(|(_, ran)| ran.done_ms <= self.world.now_ms)
     }
 
-    /// Runs a check on what is there of a worker's work. What it found is told later, or never.
+    /// Runs a check on a worker's current tree. Its result is observed later, or never.
     pub(super) fn carry_out_of_task(&mut self, key: &TaskKey) -> Result<(), Broken> {
         let Some(Effect::RunCheck(owed)) = self.engine.owed_by_tasks.get(key).cloned() else {
             return Ok(());
         };
         let worker = self.engine.task(key.0).and_then(|task| task.member(&owed.worker)?.session);
         let tree = self.world.tree_of(worker);
-        // With the tree in its key: what ran on another tree is not taken for this one.
+        // The key includes the tree, so that a result on another tree is not reused.
         let at = (SessionId(key.0.0), format!("{}-{tree}", key.1));
         let Some(uncertain) = self.ran(&at, &format!("{} on {tree}", owed.command))? else {
             return Ok(());
@@ -242,7 +243,7 @@ impl Sim {
         Ok(())
     }
 
-    // What people and members do.
+    // Actions of users and members.
 
     pub(super) fn do_task_deed(&mut self, deed: TaskDeed) {
         let ids: Vec<StandingId> = self.engine.standing().map(|task| task.id).collect();
@@ -256,7 +257,7 @@ impl Sim {
         }
         let Some((by, command)) = self.choose(&task, deed) else { return };
         self.record_move_for(&task, &by, &command);
-        // Whoever had no answer in time asks again: the message has its key, and the asking is another one.
+        // A caller without a timely reply asks again: the message keeps its key, but the request is new.
         if self.faults.repeats && self.rng.percent(10) {
             self.ask_task(id, by.clone(), command.clone());
         }
@@ -267,7 +268,7 @@ impl Sim {
         }
     }
 
-    /// Somebody asks for the messages of a member to whom they are given.
+    /// Wakes a consumer of a member that pulls its messages.
     fn make_pull(&mut self, task: &Task) {
         let idle = |taker: &&mut Taker| {
             taker.task == task.id && !taker.keen && taker.asked.is_none() && taker.wake_ms == 0
@@ -281,17 +282,20 @@ impl Sim {
         self.ask_task(task.id, by, Command::Next { consumer });
     }
 
-    /// A strict manager says what it is about to do, most of the time.
+    /// A strict manager mostly records a move before it acts.
     fn record_move_for(&mut self, task: &Task, by: &Actor, command: &Command) {
         let strict = task.config.mode == Mode::Strict && task.role_of(by) == Some(Role::Manager);
         let moves = command.action().map_or(&[][..], |action| action.moves());
-        if let Some(kind) = moves.first().copied().filter(|_| strict && self.rng.percent(75)) {
+        if let Some(kind) = moves.first().copied()
+            && strict
+            && self.rng.percent(75)
+        {
             let because = WORDS.to_owned();
             self.ask_task(task.id, by.clone(), Command::RecordMove { kind, because });
         }
     }
 
-    /// Gives who does a deed: mostly somebody who may.
+    /// Returns the actor of an action: mostly one with permission.
     fn actor_for(&mut self, task: &Task, may: Role) -> Actor {
         let bound = task.members.iter().filter(|member| member.is_bound());
         let members: Vec<(String, Role)> =
@@ -392,9 +396,10 @@ impl Sim {
 
     fn post(&mut self, task: &Task) -> Option<(Actor, Command)> {
         let by = self.actor_for(task, Role::Manager);
-        let to = match self.rng.percent(12) {
-            true => Address::Operator,
-            false => Address::Member(self.somebody(task)?),
+        let to = if self.rng.percent(12) {
+            Address::Operator
+        } else {
+            Address::Member(self.somebody(task)?)
         };
         let key = format!("k{}", self.rng.below(12));
         let post = Post {
@@ -433,14 +438,15 @@ impl Sim {
         let by = self.actor_for(task, Role::Worker);
         let needs = self.rng.pick(&[Needs::Asserted, Needs::Verified { check: "fast".to_owned() }]);
         let (text, rationale) = (WORDS.to_owned(), None);
-        let command = match self.rng.percent(30) {
-            true => Command::Demand { text, rationale, needs },
-            false => Command::Propose { text, rationale, needs },
+        let command = if self.rng.percent(30) {
+            Command::Demand { text, rationale, needs }
+        } else {
+            Command::Propose { text, rationale, needs }
         };
         (by, command)
     }
 
-    /// Judges the first criterion that is open, or any one, mostly as it can be judged.
+    /// Judges an open criterion, or any one, mostly in a valid way.
     fn judge(&mut self, task: &Task) -> Option<Command> {
         let open = task.criteria.iter().find(|criterion| criterion.is_open());
         let any = task.criteria.last();
@@ -461,20 +467,21 @@ impl Sim {
         Some(Command::Judge { no: criterion.no, judgement })
     }
 
-    /// Brings a loop a step further.
+    /// Advances a loop by one step.
     fn go_round(&mut self, task: &Task) -> Option<(Actor, Command)> {
         let by = self.actor_for(task, Role::Manager);
         let Some(looped) = task.running_loop() else {
             let template = Box::new(standing::template(&mut self.rng));
             return Some((by, Command::BeginLoop { template }));
         };
-        // What waits to be accepted may be of a loop that is over by then.
+        // A continuation that waits to be accepted may belong to a loop that has ended by then.
         if looped.asked.is_some() && self.rng.percent(40) {
             return Some((Actor::Operator, Command::StopLoop { because: WORDS.to_owned() }));
         }
         let missing = looped.missing();
         let wanted = looped.template.evidence.iter().find(|one| missing.contains(&one.name));
-        let Some(wanted) = wanted.filter(|_| self.rng.percent(85)) else {
+        let wanted = if wanted.is_some() && self.rng.percent(85) { wanted } else { None };
+        let Some(wanted) = wanted else {
             let next = looped.iteration + 1;
             return Some((by, self.continues(task, next)?));
         };
@@ -507,7 +514,7 @@ impl Sim {
         })
     }
 
-    /// Somebody comes to the task: a session that works for none yet, or one without a session.
+    /// Binds a new member: a session without a team, or a member without a session.
     fn bind(&mut self, task: &Task) -> Option<(Actor, Command)> {
         let (session, labels) = (self.free_session(task), Default::default());
         let name = format!("late{}", self.asks);
@@ -531,20 +538,20 @@ impl Sim {
         (!free.is_empty() && self.rng.percent(60)).then(|| self.rng.pick(&free))
     }
 
-    // What must be true at the end.
+    // Conditions at the end.
 
-    /// Nothing waits for somebody who asks whenever something does.
+    /// No message waits for a consumer that pulls whenever one is available.
     pub(super) fn messages_were_taken(&self) -> Result<(), Broken> {
         self.engine.all_tasks_rest(self.now())?;
         self.waits_were_answered()?;
         for taker in self.takers.iter().filter(|taker| taker.keen) {
-            // What somebody had when its task ended stays with that one; that nothing else is left is a law of the task.
+            // Messages held when the team ended stay with their holders. A law of the team covers the rest.
             let goes_on = |task: &&Task| !task.is_paused() && !task.phase.is_over();
             let Some(task) = self.engine.task(taker.task).filter(goes_on) else { continue };
             let mut open = task.messages.iter().filter(|message| !message.standing.is_over());
             if let Some(message) = open.find(|message| message.to.name() == taker.consumer) {
                 return Err(format!(
-                    "message {} stays {} for ever",
+                    "message {} stays {} forever",
                     message.no,
                     message.standing.word()
                 ));
@@ -564,9 +571,9 @@ impl Sim {
     pub(super) fn tasks_have_ended(&self) -> Result<(), Broken> {
         self.waits_were_answered()?;
         let mut open = self.engine.standing().filter(|task| !task.is_closed());
-        // Nobody cancels anything in a calm story.
+        // In a calm scenario no team is cancelled.
         match open.find(|_| !self.faults.calm) {
-            Some(task) => Err(format!("a task was cancelled and is {}", task.phase.word())),
+            Some(task) => Err(format!("a cancelled team is {}", task.phase.word())),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! What a run owes for the tasks of its plan, carried out in the repository.
+//! Pending effects of a run for the tasks of its plan, carried out in the repository.
 
 use provost_core::{
     ids::{CommitId, SessionId},
@@ -12,7 +12,7 @@ use super::Sim;
 use crate::{laws::Broken, rng::Rng, world::snapshot};
 
 impl Sim {
-    /// Says whether a session is one of a run with tasks, whose number hangs on who is faster.
+    /// Whether a session belongs to a run with tasks, where its number depends on timing.
     pub(super) fn is_of_tasks(&self, session: &Session) -> bool {
         let run = session.spec.run.and_then(|of| self.engine.run(of.run));
         run.is_some_and(|run| run.graph.is_some())
@@ -22,7 +22,7 @@ impl Sim {
         let Some(errand) = run.errand(no).cloned() else {
             return Command::ErrandFailed { no, reason: "there is none".to_owned() };
         };
-        if self.goes_wrong(42, (run, no), 12) {
+        if self.goes_wrong(42, run, no, 12) {
             return Command::ErrandFailed { no, reason: "its worktree is gone".to_owned() };
         }
         match self.world.bring(errand.session, errand.to.as_ref()) {
@@ -31,10 +31,10 @@ impl Sim {
         }
     }
 
-    /// Merges what waits, as the shell does: what conflicts behind others is left for the next batch.
+    /// Merges waiting tasks, as the shell does: a conflict with others of the batch is left for the next batch.
     pub(super) fn merge(&mut self, run: &Run, batch: u32) -> Command {
         let failed = |reason: &str| Command::QueueFailed { batch, reason: reason.to_owned() };
-        if self.goes_wrong(43, (run, batch), 3) {
+        if self.goes_wrong(43, run, batch, 3) {
             return failed("the index is locked");
         }
         let Some(graph) = &run.graph else { return failed("there are no tasks") };
@@ -63,28 +63,28 @@ impl Sim {
         Command::BatchMerged { batch, onto, links, conflicts }
     }
 
-    /// Brings the branch forward: never back, and to no tree that checks refute.
+    /// Fast-forwards the branch: never back, and never to a tree on which checks fail.
     pub(super) fn integrate(
         &mut self,
         run: &Run,
         batch: u32,
         len: usize,
     ) -> Result<Command, Broken> {
-        if self.goes_wrong(44, (run, batch), 3) {
+        if self.goes_wrong(44, run, batch, 3) {
             return Ok(Command::QueueFailed { batch, reason: "no space left".to_owned() });
         }
         let on_its_way = run.graph.as_ref().and_then(|graph| graph.queue.batch.as_ref());
         let link = on_its_way.and_then(|batch| batch.links.get(len.checked_sub(1)?));
         let Some(tree) = link.map(|link| link.merge.tree.0.clone()) else {
-            return Err("the branch is to be brought nowhere".to_owned());
+            return Err("the branch has no target to advance to".to_owned());
         };
         if !tree.starts_with("good") && is_checked(run, len) {
-            return Err(format!("the branch is brought to {tree}, which no check passes"));
+            return Err(format!("the branch advances to {tree}, on which the checks fail"));
         }
         match self.world.repo.branches.get(&run.spec.branch) {
             Some(branch) if self.world.repo.includes(branch, &tree) => {}
             Some(branch) if !self.world.repo.includes(&tree, branch) => {
-                return Err(format!("the branch has {branch}, and is brought to {tree}"));
+                return Err(format!("the branch is at {branch}, which {tree} does not include"));
             }
             Some(_) | None => {
                 self.world.repo.branches.insert(run.spec.branch.clone(), tree);
@@ -93,22 +93,23 @@ impl Sim {
         Ok(Command::Integrated { batch, len })
     }
 
-    fn goes_wrong(&self, what: u64, (run, no): (&Run, u32), share: u64) -> bool {
+    fn goes_wrong(&self, what: u64, run: &Run, no: u32, share: u64) -> bool {
         let names = [what, u64::from(no), u64::from(run.leg().no)];
         let mut rng = Rng::named(self.seed, &names);
         !self.faults.calm && rng.percent(share)
     }
 
-    /// A worktree is brought elsewhere only once nothing of the agent lives that worked there.
+    /// A worktree is moved only after every process of its agent has exited.
     pub(super) fn nobody_works_in(&self, session: SessionId) -> Result<(), Broken> {
         let launch = self.engine.shadow(session).and_then(|session| session.launches.last());
-        match launch.is_none_or(Launch::is_gone) {
-            true => Ok(()),
-            false => Err(format!("the worktree of {session} is taken from a living agent")),
+        if launch.is_none_or(Launch::is_gone) {
+            Ok(())
+        } else {
+            Err(format!("the worktree of {session} is taken from a living agent"))
         }
     }
 
-    /// All that tasks left is in the work of the run once they are done.
+    /// When all tasks are done, the work of each is part of the run's head.
     pub(super) fn all_work_is_there(&self, run: &Run) -> Result<(), Broken> {
         let Some(graph) = &run.graph else { return Ok(()) };
         let head = run.head.as_ref().and_then(|head| self.world.repo.works(&head.tree.0));
@@ -117,11 +118,11 @@ impl Sim {
             let left = task.head.as_ref().and_then(|head| self.world.repo.works(&head.tree.0));
             let left = left.is_some_and(|works| works.contains(name));
             if left && !head.is_some_and(|works| works.contains(name)) {
-                return Err(format!("the work of {name} is not in what the run goes on with"));
+                return Err(format!("the work of {name} is not in the head of the run"));
             }
             if task.phase != Phase::Merged {
                 return Err(format!(
-                    "{name} is {}, and the run has done with it",
+                    "{name} is {}, but the run has finished its tasks",
                     task.phase.word()
                 ));
             }
@@ -134,7 +135,7 @@ fn work_of(graph: &Graph, id: &TaskId) -> Option<String> {
     Some(graph.task(id)?.head.as_ref()?.tree.0.clone())
 }
 
-/// Says whether checks have to pass before so many links go in, and no person said otherwise.
+/// Whether checks have to pass before `len` links are integrated, and no user decided otherwise.
 fn is_checked(run: &Run, len: usize) -> bool {
     let Some(graph) = &run.graph else { return false };
     let links = graph.queue.batch.iter().flat_map(|batch| batch.links.iter().take(len));

@@ -1,4 +1,4 @@
-//! What is told of a simulation at its end.
+//! The report of a simulation.
 
 use provost_core::{
     run::{Graph, Landing, Leg, Phase, Run},
@@ -7,7 +7,7 @@ use provost_core::{
 
 use crate::coverage::Coverage;
 
-/// How a session ended, with nothing in it that hangs on time.
+/// The outcome of a session, without anything that depends on timing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub state: &'static str,
@@ -17,11 +17,11 @@ pub struct Outcome {
     pub reworks: u32,
 }
 
-/// How a run ended, with nothing in it that hangs on time.
+/// The outcome of a run, without anything that depends on timing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOutcome {
     pub stage: &'static str,
-    /// How each of its legs ended, and why.
+    /// The outcome and cause of each run attempt.
     pub legs: Vec<(Option<&'static str>, Option<&'static str>)>,
     pub tree: Option<String>,
     pub landed: bool,
@@ -33,7 +33,7 @@ pub struct RunOutcome {
     pub merged: Vec<String>,
 }
 
-/// What came of a simulation.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub seed: u64,
@@ -43,9 +43,9 @@ pub struct Report {
     pub events: u64,
     pub steps: u64,
     pub crashes: u64,
-    /// How many times the owner had something to decide.
+    /// The number of commits of the owner.
     pub commits: u64,
-    /// The law that was broken, with the seed.
+    /// The broken law, with the seed.
     pub broken: Option<String>,
     pub trace: Vec<String>,
 }
@@ -56,7 +56,7 @@ pub(super) fn run_outcome(run: &Run) -> RunOutcome {
         let cause = sealed.and_then(|outcome| outcome.cause);
         (sealed.map(|outcome| outcome.ending.word()), cause.map(|cause| cause.word()))
     };
-    // Who merges first hangs on who is faster, and with it what meets what.
+    // With a plan the order of merges depends on timing, and with it the conflicts.
     let certain = run.graph.is_none();
     let hooks = run.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
     let tasks = run.graph.iter().flat_map(Graph::tasks);
@@ -64,7 +64,7 @@ pub(super) fn run_outcome(run: &Run) -> RunOutcome {
     RunOutcome {
         stage: run.stage.word(),
         legs: run.legs.iter().map(ended).collect(),
-        tree: run.head.as_ref().filter(|_| certain).map(|head| head.tree.0.clone()),
+        tree: if certain { run.head.as_ref().map(|head| head.tree.0.clone()) } else { None },
         landed: matches!(run.landing, Landing::Done(_)),
         sessions: if certain { run.sessions.len() } else { 0 },
         decisions: run.decisions.len(),

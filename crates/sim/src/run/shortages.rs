@@ -1,4 +1,4 @@
-//! What effects lack for a while.
+//! Temporary shortages of resources that effects need.
 
 use provost_core::{
     session::Effect,
@@ -8,14 +8,14 @@ use provost_core::{
 use super::Sim;
 use crate::{engine::Key, rng::Rng};
 
-/// The machine runs out of something at most so often in one simulation.
+/// Maximum number of shortages in one simulation.
 const MAX_SHORTAGES: u64 = 6;
 
-/// What an effect says that was not done for lack of room.
+/// The error of an effect that failed for lack of disk space.
 const NO_SPACE: &str = "make its directory: No space left on device (os error 28)";
 
 impl Sim {
-    /// The resource that keeps an effect from being begun now. What was begun needs nothing more.
+    /// Returns the resource that an effect lacks to start now. An effect in progress needs nothing more.
     pub(super) fn short_for(&self, key: &Key, effect: &Effect) -> Option<Shortage> {
         let begun = match effect {
             Effect::PrepareWork { .. } | Effect::TakeSnapshot { .. } => false,
@@ -34,7 +34,8 @@ impl Sim {
         short.then(|| Shortage::new(Resource::DiskSpace, NO_SPACE))
     }
 
-    /// Runs out of something now and then. Drawn apart, so that all else in the story is as it was.
+    /// Causes a shortage now and then. Uses its own random numbers, so that the rest of the scenario stays the
+    /// same.
     pub(super) fn run_short(&mut self) {
         let mut rng = Rng::named(self.seed, &[42, self.steps]);
         let told = self.faults.calm || Rng::named(self.seed, &[41]).percent(20);

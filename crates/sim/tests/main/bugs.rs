@@ -1,21 +1,21 @@
-//! Every known bug is found by the simulator within a few seeds.
+//! The simulator finds every seeded bug within a few seeds.
 //!
 //! Needs the feature: `cargo test --release -p provost-sim --features seeded-bugs seeded`.
 
 use provost_core::bugs::{Bug, switch};
 use provost_sim::{Faults, simulate};
 
-/// A bug that hides for longer than this would hide from the suite.
+/// The maximum number of seeds; a bug that needs more would escape the suite.
 const SEEDS: u64 = 3_000;
 
-/// Most bugs are found within these.
+/// Most bugs are found within these first seeds.
 const FIRST: u64 = 40;
-/// Seeds that find the others at once. When stories change, all seeds are searched again; then replace these
-/// by those that the test prints.
+/// Seeds that find the other bugs at once. When scenarios change, all seeds are searched again; then replace these
+/// by the seeds that the test prints.
 const FINDERS: [u64; 17] =
     [105, 124, 153, 161, 188, 201, 316, 436, 538, 580, 676, 829, 1084, 1717, 2132, 2153, 2464];
 
-/// All seeds, those first that are likely to find a bug.
+/// Returns all seeds, starting with those that are likely to find a bug.
 fn search_order() -> impl Iterator<Item = u64> {
     (0..FIRST).chain(FINDERS).chain(FIRST..SEEDS)
 }

@@ -1,5 +1,5 @@
-//! A crash at any commit of a run, at any point of the commit, changes no ending. A whole run of the suite tries every
-//! one, a short one every tenth.
+//! A crash at any point of any commit of a run changes no outcome. A whole test run tries every commit, a short one
+//! every tenth.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use provost_sim::{CrashPoint, Faults, Report, RunOutcome, crashed_at, has_run, s
 
 use crate::depth::is_whole;
 
-/// How many stories are told with crashes.
+/// The number of scenarios that run with crashes.
 fn story_count() -> usize {
     if is_whole() { 8 } else { 2 }
 }
 
-/// Every how many commits the engine dies.
+/// The distance between two crashed commits.
 fn commit_step() -> usize {
     if is_whole() { 1 } else { 10 }
 }
@@ -43,10 +43,10 @@ fn a_crash_at_any_commit_of_a_run_changes_no_ending() {
     }
     println!("{} stories, {crashes} crashes", stories.len());
     let expected = 50 * stories.len() / commit_step();
-    assert!(crashes > expected as u64, "the engine died {crashes} times");
+    assert!(crashes > expected as u64, "the engine crashed {crashes} times");
 }
 
-/// Gives stories that differ in where they come to and in what they meet, those first that meet most.
+/// Returns scenarios that differ in their outcome and their events, the most eventful first.
 fn stories() -> Vec<(u64, Report)> {
     let mut found: BTreeMap<String, (u64, Report)> = BTreeMap::new();
     let seeds = if is_whole() { 2_000 } else { 200 };
@@ -60,9 +60,9 @@ fn stories() -> Vec<(u64, Report)> {
     let mut stories: Vec<(u64, Report)> = found.into_values().collect();
     stories.sort_by_key(|(_, calm)| std::cmp::Reverse(calm.commits));
     let count = story_count();
-    assert!(stories.len() >= count, "only {} different stories", stories.len());
+    assert!(stories.len() >= count, "only {} different scenarios", stories.len());
     let (first, last) = (count.div_ceil(2), count / 2);
-    // The longest, and as many of the others.
+    // The longest, and the same number of others.
     let others = stories.split_off(first);
     let apart = (others.len() / last.max(1)).max(1);
     stories.extend(others.into_iter().step_by(apart).take(last));

@@ -1,10 +1,10 @@
-//! A thousand workers under one manager, with an engine that dies again and again.
+//! A thousand workers under one manager, with an engine that crashes repeatedly.
 
 use provost_sim::crowd;
 
 use crate::depth::is_whole;
 
-/// How many work: the thousand of the test's name only in a whole run.
+/// The number of workers: the thousand of the test's name only in a whole run.
 fn workers() -> u64 {
     if is_whole() {
         1_000
@@ -24,5 +24,5 @@ fn a_thousand_workers_under_one_manager_are_each_instructed_once_and_heard() {
         report.events, report.commits, report.crashes
     );
     assert_eq!(report.broken, None);
-    assert!(report.crashes > 3, "the engine died {} times", report.crashes);
+    assert!(report.crashes > 3, "the engine crashed {} times", report.crashes);
 }

@@ -1,11 +1,11 @@
-//! How much the tests of the simulator try.
+//! The depth of the simulator's tests.
 
 /// Seeds of a run that has to visit every cell.
 const WHOLE: u64 = 20_000;
-/// Seeds of a run in a minute; a debug build, which is slow, only shows that they run.
+/// Seeds of a one-minute run. A slow debug build only proves that they run.
 const SHORT: u64 = if cfg!(debug_assertions) { 400 } else { 3_000 };
 
-/// How many seeds are played: `PROVOST_SIM_SEEDS` if that is more than a short run.
+/// Returns the number of seeds: `PROVOST_SIM_SEEDS` if it exceeds a short run.
 #[expect(clippy::disallowed_methods, reason = "a test's setting, read where it is used")]
 pub(crate) fn seeds() -> u64 {
     let asked = std::env::var("PROVOST_SIM_SEEDS").ok().and_then(|text| text.parse().ok());

@@ -1,5 +1,5 @@
-//! A model check of one session: every observation, every deed and every step of time, in any order, with
-//! late and repeated ones, exhaustively up to a stated depth.
+//! A model check of one session: every observation, user action and time step, in any order, including late and
+//! repeated ones. It is exhaustive up to a stated depth.
 
 use std::hash::{Hash, Hasher};
 
@@ -19,27 +19,27 @@ use provost_core::{
 use provost_sim::laws::Watch;
 use stateright::{Checker, Model, Property};
 
-/// How many actions deep every order is tried.
+/// The number of actions up to which every order is tried.
 const DEPTH: usize = 5;
 
-/// Time goes on by this much, which is also the length of most windows.
+/// The length of a time step, and of most windows.
 const TICK: u64 = 1;
 
 /// One session and everything that may happen to it.
 struct OneSession;
 
-/// A session with what must be known of its past.
+/// A session with the history needed to judge it.
 #[derive(Clone, Debug)]
 struct Node {
     session: Session,
     now: Moment,
     watch: Watch,
     found: Found,
-    /// The stored form: what makes two nodes the same.
+    /// The stored form, which defines the identity of a node.
     text: String,
 }
 
-/// What the step into a node broke.
+/// The properties that the step into a node violated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Found {
     law: Option<String>,
@@ -62,7 +62,7 @@ impl Hash for Node {
     }
 }
 
-/// What happens next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a step lives for one transition")]
 enum Step {
@@ -179,7 +179,7 @@ impl Node {
         self.found.law = self.found.law.take().or(judged.err());
     }
 
-    /// The four properties that the contract names, said once more in the plainest way.
+    /// Checks the four properties that the contract names, once more in their simplest form.
     fn judge(&mut self, before: &Node, step: &Step) {
         let (was, is) = (before.session.attempt(), self.session.attempt());
         let resolved = matches!(step, Step::Told(Command::Resolve { .. }));
@@ -223,7 +223,7 @@ fn begin(checks: &[String]) -> Node {
     node
 }
 
-/// A session whose first launch ended with a question, and whose second runs.
+/// Returns a session whose first launch ended with a question, and whose second runs.
 fn begin_resumed(checks: &[String]) -> Node {
     let mut node = begin(checks);
     let launch = node.session.launches[0].id;
@@ -237,7 +237,7 @@ fn begin_resumed(checks: &[String]) -> Node {
     node
 }
 
-/// A session whose work was claimed and checked, and whose tree is to be looked at again.
+/// Returns a session whose work was claimed and checked, and whose tree needs a second snapshot.
 fn begin_checked() -> Node {
     let mut node = begin(&["check".to_owned()]);
     let launch = node.session.launches[0].id;
@@ -337,7 +337,7 @@ fn deeds(session: &Session) -> Vec<Command> {
         Command::Send { key, text: because, mode: SendMode::Supersede },
     ];
     all.extend(answer);
-    // What people repeat without end adds states and no insight.
+    // Endlessly repeated user actions add states without insight.
     let busy = session.attempts.len() > 1 || !session.attempt().resolutions.is_empty();
     if busy { Vec::new() } else { all }
 }

@@ -1,5 +1,5 @@
-//! A model check of one run: cancel against every order of its sessions' ends, of its landing, of crashes and
-//! of answers that come late or twice, exhaustively up to a stated depth.
+//! A model check of one run: a cancel in every order with session outcomes, the landing, crashes, and late or
+//! repeated answers. It is exhaustive up to a stated depth.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,15 +20,15 @@ use provost_core::{
 use provost_sim::run_laws::RunWatch;
 use stateright::{Checker, Model, Property};
 
-/// How many actions deep every order is tried.
+/// The number of actions up to which every order is tried.
 const DEPTH: usize = if cfg!(debug_assertions) { 6 } else { 11 };
 
-/// However a run stands, it ends within so many honest answers.
+/// From any state, a run ends within this number of honest answers.
 const PATIENCE: usize = 60;
 
 struct OneRun;
 
-/// A run with its sessions, and with what is true outside.
+/// A run with its sessions, and the actual state outside.
 #[derive(Clone, Debug)]
 struct Node {
     run: Run,
@@ -40,22 +40,22 @@ struct Node {
     text: String,
 }
 
-/// What outlives a daemon, and what it lost when it died.
+/// State that outlives a daemon, and state that is lost with it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Outside {
     landed: BTreeSet<String>,
-    /// Effects that this daemon has begun.
+    /// Effects that this daemon has started.
     begun: BTreeSet<String>,
-    /// The run as it was when a landing was begun that is still under way.
+    /// The run as it was at the start of the landing in progress.
     landing: Option<Box<Run>>,
-    /// Answers on their way, in any order, and those that arrived and may arrive again.
+    /// Answers in flight, in any order, and those that arrived and may arrive again.
     answers: Vec<Command>,
     arrived: Vec<Command>,
     crashes: u32,
     cancels: u32,
 }
 
-/// What happens next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Act {
     End(Resolve),
@@ -154,10 +154,11 @@ fn every_order_of_events_around_a_cancel_keeps_the_laws() {
         checker.unique_state_count(),
         checker.max_depth()
     );
-    match cfg!(debug_assertions) {
-        // A debug build, which is slow, does not come far enough for every ending.
-        true => checker.assert_no_discovery("every law holds, and every run ends"),
-        false => checker.assert_properties(),
+    if cfg!(debug_assertions) {
+        // A debug build is slow and does not reach every ending.
+        checker.assert_no_discovery("every law holds, and every run ends");
+    } else {
+        checker.assert_properties();
     }
 }
 
@@ -194,7 +195,7 @@ impl Node {
         acts
     }
 
-    /// What is refused leaves everything as it is.
+    /// Whether an action changes anything. A rejected one does not.
     fn is_new(&self, act: &Act) -> bool {
         let Act::ArriveAgain(no) = act else { return true };
         self.run.decide(&self.outside.arrived[*no]).is_ok()
@@ -265,7 +266,7 @@ impl Node {
                 | Effect::MergeBatch { .. }
                 | Effect::Integrate { .. },
                 _,
-            ) => return self.broke("nobody asked for a plan, a pull request or a hook"),
+            ) => return self.broke("unexpected effect: a plan, a pull request or a hook"),
         };
         self.outside.answers.push(command);
     }
@@ -284,7 +285,7 @@ impl Node {
         self.outside.answers.push(command);
     }
 
-    /// Really lands: never for a leg that is sealed.
+    /// Lands in the world. Never happens for a sealed run attempt.
     fn land(&mut self, run: &Run) -> Option<CommitId> {
         let commit = run.head.as_ref()?.commit.clone();
         let leg = self.run.legs.iter().find(|leg| leg.no == run.leg().no)?;
@@ -296,11 +297,11 @@ impl Node {
         Some(commit)
     }
 
-    /// The daemon dies: what it had begun is begun again by the next, and answers on their way are lost.
+    /// Crashes the daemon: the next one restarts its effects, and answers in flight are lost.
     fn crash(&mut self, landed: bool) {
         self.outside.crashes += 1;
         let landing = self.outside.landing.take();
-        if let Some(run) = landing.filter(|_| landed) {
+        if landed && let Some(run) = landing {
             self.land(&run);
         }
         self.outside.begun.clear();
@@ -315,7 +316,7 @@ impl Node {
         self.run.live().next().and_then(|live| self.sessions.get(&live.id))
     }
 
-    /// What is owed and was not begun. One landing at a time: nobody looks while one is under way.
+    /// Returns the pending effects that were not started. Nothing is polled while a landing is in progress.
     fn fresh_effects(&self) -> Vec<Effect> {
         let free = |effect: &Effect| match effect {
             Effect::Land { .. } | Effect::LookLanded { .. } => self.outside.landing.is_none(),
@@ -369,7 +370,7 @@ impl Node {
         true
     }
 
-    /// Adds what follows, as the board does.
+    /// Applies follow-up events, as the board does.
     fn follow(&mut self) {
         for _ in 0..50 {
             let sessions = &self.sessions;
@@ -387,7 +388,7 @@ impl Node {
                 }
                 Some(Step::With(event, Order::Tell(id, command))) => {
                     if !self.try_session(id, &command) {
-                        return self.broke("a session does not take what it said it would");
+                        return self.broke("a session rejects a command it was expected to accept");
                     }
                     self.fold(&event);
                 }
@@ -398,17 +399,17 @@ impl Node {
                 }
             }
         }
-        self.broke("the run does not come to rest");
+        self.broke("the run does not settle");
     }
 
     fn rest(&mut self) {
         let sessions = &self.sessions;
-        if let Err(law) = self.watch.rest(&self.run, (self.now, 0), |id| sessions.get(&id)) {
+        if let Err(law) = self.watch.rest(&self.run, self.now, 0, |id| sessions.get(&id)) {
             self.broke(&law);
         }
     }
 
-    /// From wherever it stands, honest answers bring the run to its end.
+    /// From any state, honest answers bring the run to its end.
     fn ends(&mut self) {
         let mut ahead = self.clone();
         for _ in 0..PATIENCE {
@@ -436,7 +437,7 @@ impl Node {
         self.apply(&act);
     }
 
-    /// Lets every answer come that is owed now, but for a landing.
+    /// Delivers every pending answer, except that of a landing.
     fn answer_all(&mut self) {
         for effect in self.fresh_effects() {
             if !matches!(effect, Effect::Land { .. }) {

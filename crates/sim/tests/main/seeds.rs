@@ -1,6 +1,7 @@
-//! Seeds that break a law where a rule is missing, by the name of the rule.
+//! Regression seeds that break a law when a rule is missing, named after the rule.
 //!
-//! Each noticed a bug of `provost_core::bugs` when it was added; some of those were real, 94244 is the newest.
+//! Each one detected a bug of `provost_core::bugs` when it was added. Some of those bugs were real; 94244 is the
+//! newest.
 
 use provost_sim::{Faults, simulate};
 

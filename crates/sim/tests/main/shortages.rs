@@ -1,4 +1,4 @@
-//! Shortages: whatever the machine lacks for a while, nothing is sealed otherwise than it would have been.
+//! Shortages: a temporary lack of any resource changes no sealed outcome.
 
 use provost_sim::{Faults, simulate};
 
@@ -17,5 +17,5 @@ fn shortages_change_no_ending() {
         assert_eq!(kinds.contains("effect.short"), kinds.contains("effect.retried"), "seed {seed}");
         waits += u64::from(kinds.contains("effect.short"));
     }
-    assert!(waits > seeds / 4, "{waits} of {seeds} stories met a shortage");
+    assert!(waits > seeds / 4, "{waits} of {seeds} scenarios had a shortage");
 }

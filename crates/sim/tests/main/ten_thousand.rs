@@ -1,5 +1,5 @@
-//! Thousands of seeds, every fourth with a run and every eighth with a task that somebody steers: no law is broken, and
-//! crashes change no ending. From 20,000 seeds on, everything reachable is visited.
+//! Thousands of seeds, every fourth with a run and every eighth with a team: no law is broken, and crashes change
+//! no outcome. From 20,000 seeds on, everything reachable is visited.
 
 use std::{collections::BTreeSet, ops::Range, thread};
 
@@ -13,7 +13,7 @@ use provost_sim::{Cell, Coverage, Faults, simulate};
 
 use crate::depth::{is_whole, seeds};
 
-/// How many certain stories are told with and without crashes.
+/// The number of deterministic scenarios that run with and without crashes.
 fn stories() -> u64 {
     if is_whole() {
         2_000
@@ -26,13 +26,13 @@ fn stories() -> u64 {
 
 const WORKERS: u64 = 2;
 
-/// How many more seeds are told, at most and at a time, to meet cells that are still missing.
+/// The maximum number of additional seeds to reach missing cells, and the number per round.
 const MORE: u64 = 40_000;
 const CHUNK: u64 = 2_000;
 
-/// The cell that can be reached but is not within these seeds. It needs a verdict on a living agent, a claim
-/// that changes within the settle window, and then an end that is read before the stream's own end, which
-/// lies right behind it in the journal.
+/// The cell that is reachable but not within these seeds. It needs a verdict on a live agent, a claim that changes
+/// within the settle window, and then an exit that is read before the end of the stream, which directly follows it
+/// in the journal.
 const RARE: [Cell; 1] = [["working", "exit0", "stale", "failed"]];
 
 #[test]
@@ -42,7 +42,7 @@ fn ten_thousand_seeds() {
         println!("{} of 240 cells visited by {} seeds", coverage.cells.len(), seeds());
         return;
     }
-    // A new kind of story moves the rarest cells to other seeds: a few more are told until they are met.
+    // A new kind of scenario moves the rarest cells to other seeds, so more seeds run until they are reached.
     let mut next = seeds();
     while !unvisited(&coverage).is_empty() && next < seeds() + MORE {
         coverage.merge(&tell_all(next..next + CHUNK));
@@ -61,7 +61,7 @@ fn tell_all(seeds: Range<u64>) -> Coverage {
             })
         };
         let workers: Vec<_> = (0..WORKERS).map(tell).collect();
-        workers.into_iter().map(|worker| worker.join().expect("a worker tells its seeds")).collect()
+        workers.into_iter().map(|worker| worker.join().expect("a worker panicked")).collect()
     });
     let mut coverage = Coverage::default();
     let mut broken = Vec::new();
@@ -95,7 +95,7 @@ fn a_crash_anywhere_changes_no_ending() {
         assert_eq!(calm.runs, crashed.runs, "seed {seed}");
         crashes += crashed.crashes;
     }
-    assert!(crashes > stories(), "the engine died {crashes} times in {} stories", stories());
+    assert!(crashes > stories(), "the engine crashed {crashes} times in {} scenarios", stories());
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn the_same_seed_tells_the_same_story() {
     }
 }
 
-/// What no story has: panes of tmux, what is done by itself when an agent is silent, asks or has little room left, and
-/// what members of tasks do by tools. Their rules and laws are tried by the core's own tests. And what only older ledgers
-/// have.
+/// Event kinds that no scenario produces: tmux panes, automatic reactions to agents that are silent, ask or run out
+/// of context, tool calls of team members, and events of older ledgers. The core's own tests cover their rules and
+/// laws.
 const ELSEWHERE: [&str; 11] = [
     "session.renamed",
     "session.taken_over",
@@ -128,8 +128,8 @@ const ELSEWHERE: [&str; 11] = [
     "thread.left",
 ];
 
-/// What no story does to tasks: consent to commands of members, pictures, clean-ups, steps after the work and proposals of what comes next, and what is
-/// said to agents besides messages.
+/// Event kinds of teams that no scenario produces: approval of members' commands, pictures, clean-ups, steps after
+/// the work, proposals of next steps, and control of agents besides messages.
 const TASKS_ELSEWHERE: [&str; 8] = [
     "task.commands_approved",
     "task.renamed",
@@ -150,7 +150,7 @@ fn everything_was_visited(coverage: &Coverage) {
     let rules: BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.word()).collect();
     assert_eq!(Vec::from_iter(rules.difference(&coverage.rules)), Vec::<&&str>::new(), "rules");
     let kinds: BTreeSet<&str> = run::Event::KINDS.iter().map(|(kind, _)| *kind).collect();
-    // No story imports a run.
+    // No scenario imports a run.
     let kinds: BTreeSet<&str> =
         kinds.into_iter().filter(|kind| *kind != "run.taken_over").collect();
     let missing = Vec::from_iter(kinds.difference(&coverage.run_kinds));
@@ -165,7 +165,7 @@ fn everything_was_visited(coverage: &Coverage) {
     assert_eq!(unvisited(coverage), Vec::<Cell>::new(), "every other cell is visited");
 }
 
-/// The cells that no story came to, but for the rare one.
+/// Returns the cells that no scenario reached, without the rare one.
 fn unvisited(coverage: &Coverage) -> Vec<Cell> {
     let known = |cell: &Cell| coverage.cells.contains(cell) || RARE.contains(cell);
     cells().into_iter().filter(|cell| !known(cell)).collect()

@@ -1,4 +1,4 @@
-//! The arguments of the scripted agent, the hidden ones of its grandchildren included.
+//! The arguments of the scripted agent, including the hidden ones of its grandchildren.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ pub(super) enum Invocation {
 pub(super) struct Play {
     pub(super) scenario: String,
     pub(super) vars: BTreeMap<String, String>,
-    /// How many steps were already done, before the agent replaced itself.
+    /// The number of steps that were done before the agent replaced itself.
     pub(super) from_step: usize,
 }
 
@@ -55,7 +55,7 @@ fn play(scenario: &str, rest: &[&str]) -> Result<Play, Error> {
             (_, Some((name, value))) if in_vars => {
                 play.vars.insert(name.to_owned(), value.to_owned());
             }
-            _ => return Err(usage(&format!("`{word}` is not expected here"))),
+            _ => return Err(usage(&format!("unexpected argument `{word}`"))),
         }
     }
     Ok(play)
@@ -63,7 +63,7 @@ fn play(scenario: &str, rest: &[&str]) -> Result<Play, Error> {
 
 fn grandchild(stance: &str, seconds: &str) -> Result<Grandchild, Error> {
     let stance = Stance::named(stance)
-        .ok_or_else(|| usage(&format!("`{stance}` is no kind of grandchild")))?;
+        .ok_or_else(|| usage(&format!("`{stance}` is not a kind of grandchild")))?;
     Ok(Grandchild { stance, life: Duration::from_secs(number(seconds)?) })
 }
 

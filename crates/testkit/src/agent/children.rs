@@ -1,7 +1,7 @@
 //! Grandchildren that try to outlive or to escape: this same program in another role.
 //!
-//! Each says its pid on its stderr, a pipe to the agent, once it is in place; so a scenario's next
-//! step starts only when the grandchild is what it was asked to be.
+//! Each prints its pid on its stderr, a pipe to the agent, once it is set up. A scenario's next step therefore
+//! starts only when the grandchild is in its requested state.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,10 +15,10 @@ use super::{Error, files};
 use crate::clock::pause;
 use crate::scenario::{Kind, Spawn, render};
 
-/// Lets a program start with TERM ignored: an ignored signal stays ignored across `exec`.
+/// Starts a program with TERM ignored: an ignored signal stays ignored across `exec`.
 const TRAP_TERM: &str = r#"trap "" TERM; exec "$@""#;
 
-/// A grandchild's own view of what it has to be.
+/// The settings of a grandchild.
 pub(super) struct Grandchild {
     pub(super) stance: Stance,
     pub(super) life: Duration,
@@ -28,11 +28,11 @@ pub(super) struct Grandchild {
 pub(super) enum Stance {
     Sleep,
     Setsid,
-    /// The one in the middle: starts the real grandchild and ends at once.
+    /// The intermediate process: starts the real grandchild and exits at once.
     Middle,
 }
 
-/// Starts the grandchildren and waits until each is in place.
+/// Starts the grandchildren and waits until each is set up.
 pub(super) fn spawn(spawn: &Spawn, known: &BTreeMap<String, String>) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     for _ in 0..spawn.count {
@@ -45,24 +45,24 @@ pub(super) fn spawn(spawn: &Spawn, known: &BTreeMap<String, String>) -> Result<V
     Ok(children)
 }
 
-/// A grandchild's life.
+/// Runs a grandchild.
 pub(super) fn live(grandchild: &Grandchild) -> Result<(), Error> {
     match grandchild.stance {
         Stance::Middle => return start_orphan(grandchild.life),
         Stance::Setsid => {
             rustix::process::setsid()
-                .map_err(|error| Error::io("leave the session")(error.into()))?;
+                .map_err(|error| Error::io("leave the process session")(error.into()))?;
         }
         Stance::Sleep => {}
     }
     io::stderr()
         .write_all(format!("{}\n", std::process::id()).as_bytes())
-        .map_err(Error::io("say the pid"))?;
+        .map_err(Error::io("print the pid"))?;
     pause(grandchild.life.min(LONGEST_LIFE));
     Ok(())
 }
 
-/// This program with these arguments and with TERM ignored.
+/// Returns a command for this program with these arguments and with TERM ignored.
 pub(super) fn ignoring_term<S: AsRef<OsStr>>(args: &[S]) -> Result<Command, Error> {
     let this = std::env::current_exe().map_err(Error::io("find its own program"))?;
     let mut command = Command::new("/bin/sh");
@@ -70,7 +70,7 @@ pub(super) fn ignoring_term<S: AsRef<OsStr>>(args: &[S]) -> Result<Command, Erro
     Ok(command)
 }
 
-/// Starts one grandchild; gives its pid, and its handle unless it is no child of this process.
+/// Starts one grandchild. Returns its pid, and its handle if it is a child of this process.
 fn spawn_one(kind: Kind, life: Duration) -> Result<(u32, Option<Child>), Error> {
     let mut command = command(kind, life)?;
     command.stdin(Stdio::null()).stderr(Stdio::piped());
@@ -78,7 +78,7 @@ fn spawn_one(kind: Kind, life: Duration) -> Result<(u32, Option<Child>), Error> 
     let mut child = command.spawn().map_err(Error::io("start a grandchild"))?;
     let pid = said_pid(&mut child)?;
     if kind == Kind::DoubleFork {
-        child.wait().map_err(Error::io("reap the one in the middle"))?;
+        child.wait().map_err(Error::io("reap the intermediate process"))?;
         return Ok((pid, None));
     }
     Ok((pid, Some(child)))
@@ -103,14 +103,14 @@ fn command(kind: Kind, life: Duration) -> Result<Command, Error> {
 fn said_pid(child: &mut Child) -> Result<u32, Error> {
     let mut line = String::new();
     if let Some(stderr) = child.stderr.take() {
-        BufReader::new(stderr).read_line(&mut line).map_err(Error::io("hear from a grandchild"))?;
+        BufReader::new(stderr).read_line(&mut line).map_err(Error::io("read from a grandchild"))?;
     }
     line.trim()
         .parse()
         .map_err(|_| Error::Step(format!("start a grandchild: it said `{}`", line.trim())))
 }
 
-/// Starts the real grandchild, which says its pid on the same pipe, and leaves it to itself.
+/// Starts the real grandchild, which prints its pid on the same pipe, and detaches it.
 fn start_orphan(life: Duration) -> Result<(), Error> {
     let orphan = command(Kind::Sleep, life)?.spawn().map_err(Error::io("start an orphan"))?;
     drop(orphan);

@@ -1,4 +1,4 @@
-//! What a scripted agent does to files, and waiting for one.
+//! A scripted agent's operations on files, and waiting for one.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use super::play::expect_exit;
 use crate::clock::{Deadline, pause};
 use crate::scenario::Expect;
 
-/// How often a file that is waited for is looked at.
+/// Poll interval for an awaited file.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 pub(super) fn write(path: &str, content: &str) -> Result<(), Error> {
@@ -25,7 +25,7 @@ pub(super) fn write(path: &str, content: &str) -> Result<(), Error> {
     written.map_err(Error::io(format!("write {path}")))
 }
 
-/// Adds to a file, which is created if need be; with nothing to add this is `touch`.
+/// Appends to a file and creates it if necessary; without content this is `touch`.
 pub(super) fn append(path: &str, content: &str) -> Result<(), Error> {
     make_parent(path)?;
     let added = match appear(Path::new(path), content) {
@@ -39,7 +39,7 @@ pub(super) fn append(path: &str, content: &str) -> Result<(), Error> {
     added.map_err(Error::io(format!("append to {path}")))
 }
 
-/// Makes a file that is not there yet with all that is in it at once: tests wait for files, and one that is seen empty is read too early.
+/// Creates a new file atomically with its content: tests wait for files, and must not read one that is still empty.
 fn appear(path: &Path, content: &str) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());

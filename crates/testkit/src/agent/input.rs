@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use super::Error;
 
-/// The longest line that is read from stdin.
+/// The maximum length of a line from stdin.
 const LONGEST_LINE: u64 = 16 * 1024 * 1024;
 
 pub(super) struct Input(BufReader<Stdin>);
 
-/// What a scenario keeps of a message.
+/// The parts of a message that a scenario uses.
 pub(super) struct Message {
     pub(super) key: String,
-    /// Its `text`, or its `answers` as JSON where it has no text.
+    /// Its `text`, or its `answers` as JSON if it has no text.
     pub(super) text: String,
 }
 
@@ -25,7 +25,7 @@ impl Default for Input {
 }
 
 impl Input {
-    /// The next line without its newline; `None` at the end.
+    /// Returns the next line without its newline, or `None` at the end.
     pub(super) fn next_line(&mut self) -> Result<Option<String>, Error> {
         let mut line = Vec::new();
         self.0
@@ -45,7 +45,7 @@ impl Input {
         Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
     }
 
-    /// The next message of a type; messages of other types are passed over. `None` at the end.
+    /// Returns the next message of a type, or `None` at the end. Skips messages of other types.
     pub(super) fn next_of(&mut self, kind: &str) -> Result<Option<Message>, Error> {
         while let Some(line) = self.next_line()? {
             let message: Value = serde_json::from_str(&line).map_err(|error| {

@@ -18,7 +18,7 @@ pub use screen::{THREAD, VERSION};
 
 /// The exit code for bad usage and for a file that is not a scenario.
 pub const BAD_SCENARIO: u8 = 2;
-/// The exit code for a step that could not be done, such as a file that never came.
+/// The exit code for a failed step, such as a file that never appeared.
 pub const BROKEN_STEP: u8 = 70;
 
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub enum Error {
     Step(String),
 }
 
-/// Runs the scripted agent with its arguments, the program's name left out.
+/// Runs the scripted agent with its arguments, without the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match args::parse(args).and_then(run) {
         Ok(code) => ExitCode::from(code),
@@ -73,7 +73,7 @@ fn complain(error: &Error) {
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    // Nobody may be listening any more, and the exit code still tells.
+    // stderr may be closed; the exit code still reports the failure.
     drop(writeln!(std::io::stderr(), "{text}"));
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Error;
 use crate::scenario::{Channel, Flood, Forgery, OneLine, render, write_flood};
 
-/// How much is written at once where there is much to write.
+/// The write size of large outputs.
 const CHUNK: usize = 64 * 1024;
 
 const TOKENS_USED: &[&str] = &["tokens used: 12,345", "Total tokens used 12345", "tokens used"];
@@ -93,8 +93,8 @@ pub(super) fn one_line(line: &OneLine) -> Result<(), Error> {
     out.write_all(b"\n").and_then(|()| out.flush()).map_err(Error::io("write a long line"))
 }
 
-/// Closes this process's end of whatever stdout was. The descriptor then leads to `/dev/null`, so
-/// that no file opened later becomes stdout by accident.
+/// Closes this process's stdout. The descriptor then points to `/dev/null`, so that no file opened later becomes
+/// stdout by accident.
 pub(super) fn close_stdout() -> Result<(), Error> {
     io::stdout().flush().map_err(Error::io("write to stdout"))?;
     let null =
@@ -114,7 +114,7 @@ fn writer(channel: Channel) -> Box<dyn Write> {
     }
 }
 
-/// A value with the placeholders in its texts filled in.
+/// Returns a value with the placeholders in its texts filled in.
 pub(super) fn filled_in(value: &Value, known: &BTreeMap<String, String>) -> Value {
     match value {
         Value::String(text) => Value::String(render(text, known)),

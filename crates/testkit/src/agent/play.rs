@@ -1,4 +1,4 @@
-//! Plays a scenario step by step; owns what the scenario learns while it runs.
+//! Plays a scenario step by step, and owns the values that it collects.
 
 use std::collections::BTreeMap;
 use std::io::PipeWriter;
@@ -14,12 +14,12 @@ use super::{Error, children, files, output, report, screen};
 use crate::clock::pause;
 use crate::scenario::{self, Action, Expect, OnEof, Repeat, Run, Scenario, Step};
 
-/// No agent and no grandchild lives longer than this, so that a forgotten one ends by itself.
+/// The maximum life of an agent or a grandchild, so that a forgotten one exits by itself.
 pub(super) const LONGEST_LIFE: Duration = Duration::from_secs(3600);
 
 pub(super) fn play(play: &Play) -> Result<u8, Error> {
     let scenario = load(play)?;
-    // Whoever reads keys wants them from the beginning, before anybody sees that it may be typed to.
+    // An agent that reads keys needs raw mode from the start, before it appears ready for input.
     if scenario.steps.iter().any(|step| matches!(step.action, Action::ReadKeys(_))) {
         screen::take_keys()?;
     }
@@ -68,7 +68,7 @@ struct Player<'a> {
     input: Input,
     /// Kept unreaped, as agents do.
     children: Vec<Child>,
-    /// Their closing tells the late reporters that this process has ended.
+    /// Closing these notifies the late reporters that this process has exited.
     lifelines: Vec<PipeWriter>,
 }
 
@@ -180,7 +180,7 @@ impl<'a> Player<'a> {
 
     /// Becomes the same agent with TERM ignored, at the next step; returns only if that failed.
     ///
-    /// A shell sets the disposition, since it survives `exec` and safe code cannot set it.
+    /// A shell sets the disposition, because it survives `exec` and safe code cannot set it.
     fn replace_self(&self) -> Error {
         let mut args =
             vec![self.play.scenario.clone(), FROM_STEP.to_owned(), self.next_step.to_string()];
@@ -205,7 +205,7 @@ fn at_eof(on_eof: OnEof) -> Flow {
 fn run_command(run: &Run, known: &BTreeMap<String, String>) -> Result<(), Error> {
     let argv: Vec<String> = run.argv.iter().map(|word| scenario::render(word, known)).collect();
     let [program, args @ ..] = argv.as_slice() else {
-        return Err(Error::Step("run a command: there is none".to_owned()));
+        return Err(Error::Step("run a command: `run` is empty".to_owned()));
     };
     let status =
         Command::new(program).args(args).status().map_err(Error::io(format!("run {program}")))?;
@@ -217,7 +217,7 @@ pub(super) fn expect_exit(program: &str, code: Option<i32>, expected: Expect) ->
     match expected {
         Expect::Code(wanted) if code != Some(wanted) => {
             let was = code.map_or_else(
-                || "was ended by a signal".to_owned(),
+                || "was killed by a signal".to_owned(),
                 |code| format!("exited with {code}"),
             );
             Err(Error::Step(format!("see {program} exit with {wanted}: it {was}")))
@@ -226,24 +226,21 @@ pub(super) fn expect_exit(program: &str, code: Option<i32>, expected: Expect) ->
     }
 }
 
-/// Ends this process by a signal; returns only if the signal did not end it.
+/// Kills this process with a signal; returns only if the signal did not kill it.
 fn die(signal: i32) -> Error {
     let Some(named) = Signal::from_named_raw(signal) else {
-        return Error::Step(format!("die: there is no signal {signal}"));
+        return Error::Step(format!("die: unknown signal {signal}"));
     };
-    // Twice, because the language's own handler of SEGV and BUS only steps aside the first time.
+    // Twice, because Rust's own handler of SEGV and BUS only restores the default action the first time.
     for _ in 0..2 {
         if let Err(error) = kill_process(getpid(), named) {
             return Error::io("die")(error.into());
         }
     }
-    Error::Step(format!("die: signal {signal} did not end the process"))
+    Error::Step(format!("die: signal {signal} did not kill the process"))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the agent's edge: its environment is what Provost gave it"
-)]
+#[expect(clippy::disallowed_methods, reason = "the agent reads the environment that Provost set")]
 fn launch_no() -> u32 {
     std::env::var("PROVOST_LAUNCH_NO").ok().and_then(|number| number.parse().ok()).unwrap_or(1)
 }

@@ -1,4 +1,4 @@
-//! Reports to Provost through the real `provost report`, now or once this process has ended.
+//! Reports to Provost through the real `provost report`, now or after this process has exited.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use super::{Error, files};
 use crate::clock::pause;
 use crate::scenario::{Expect, LateReport, Report, render};
 
-/// A late report as the grandchild that makes it sees it.
+/// The settings of the grandchild that makes a late report.
 pub(super) struct Late {
     pub(super) after: Duration,
     pub(super) reply_to: Option<String>,
@@ -21,7 +21,7 @@ pub(super) struct Late {
     pub(super) argv: Vec<String>,
 }
 
-/// Reports now; prints nothing unless the exit code is not the expected one.
+/// Reports now; prints nothing unless the exit code is unexpected.
 pub(super) fn report(wanted: &Report, known: &BTreeMap<String, String>) -> Result<(), Error> {
     let text = |text: &String| render(text, known);
     let mut argv = argv(&text(&wanted.claim), wanted.message.as_ref().map(text));
@@ -29,9 +29,9 @@ pub(super) fn report(wanted: &Report, known: &BTreeMap<String, String>) -> Resul
     run_provost(&argv, wanted.reply_to.as_ref().map(text).as_deref(), wanted.expect_exit)
 }
 
-/// Starts the grandchild that reports once this process, the only holder of the returned pipe, ends.
+/// Starts the grandchild that reports once this process, the only holder of the returned pipe, exits.
 ///
-/// It ignores TERM, so that its report is not lost to the polite part of a clean-up.
+/// It ignores TERM, so that the graceful part of a clean-up does not prevent its report.
 pub(super) fn report_after_exit(
     late: &LateReport,
     known: &BTreeMap<String, String>,
@@ -47,7 +47,7 @@ pub(super) fn report_after_exit(
     Ok((child, ours))
 }
 
-/// The late reporter's life: waits for the end of stdin, then reports.
+/// Runs the late reporter: waits for the end of stdin, then reports.
 pub(super) fn report_after_eof(late: &Late) -> Result<(), Error> {
     io::copy(&mut io::stdin(), &mut io::sink()).map_err(Error::io("wait for the agent's end"))?;
     pause(late.after.min(LONGEST_LIFE));
@@ -77,10 +77,7 @@ fn run_provost(argv: &[String], reply_to: Option<&str>, expected: Expect) -> Res
     })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the agent's edge: its environment is what Provost gave it"
-)]
+#[expect(clippy::disallowed_methods, reason = "the agent reads the environment that Provost set")]
 pub(super) fn provost() -> OsString {
     std::env::var_os("PROVOST_BIN").unwrap_or_else(|| "provost".into())
 }

@@ -1,5 +1,5 @@
-//! What an agent with a screen does besides drawing: it writes down its conversation where Codex does, runs its
-//! hooks, and reads keys.
+//! The work of an agent with a screen besides drawing: it writes its rollout where Codex does, runs hooks, and
+//! reads keys.
 
 use std::{
     collections::BTreeMap,
@@ -15,21 +15,21 @@ use serde_json::{Map, Value, json};
 use super::{Error, files, output::filled_in, report::provost};
 use crate::scenario::Record;
 
-/// The conversation that the agent calls its own.
+/// The thread id of the agent's own conversation.
 pub const THREAD: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
 
-/// The version whose files these are.
+/// The Codex version whose file formats these are.
 pub const VERSION: &str = "0.166.0";
 
 const PASTE_BEGINS: &str = "\x1b[200~";
 const PASTE_ENDS: &str = "\x1b[201~";
 
-/// Adds a line to the record of a conversation, which begins with whose it is.
+/// Appends a line to the rollout of a conversation, which starts with its metadata.
 pub(super) fn record(record: &Record, known: &BTreeMap<String, String>) -> Result<(), Error> {
     let thread = record.thread.as_deref().unwrap_or(THREAD);
     let path = rollout(thread);
     let mut text = String::new();
-    // A record may say itself whose it is, as those of hidden conversations do.
+    // A rollout may have its own metadata, as those of hidden conversations do.
     if !path.exists() && record.kind != "session_meta" {
         let payload = json!({"id": thread, "cwd": "/", "cli_version": VERSION});
         text.push_str(&line("session_meta", &payload));
@@ -45,7 +45,7 @@ fn line(kind: &str, payload: &Value) -> String {
     format!("{{\"timestamp\":\"{at}\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
 }
 
-/// Tells what a hook of Codex is given, by the program that it would run.
+/// Passes the input of a Codex hook to the program that the hook would run.
 pub(super) fn hook(
     said: &Map<String, Value>,
     known: &BTreeMap<String, String>,
@@ -58,12 +58,12 @@ pub(super) fn hook(
     command.arg("agent-hook").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(Error::io("run provost"))?;
     let mut stdin = child.stdin.take().expect("its input is a pipe");
-    stdin.write_all(said.to_string().as_bytes()).map_err(Error::io("tell a hook"))?;
+    stdin.write_all(said.to_string().as_bytes()).map_err(Error::io("write to a hook"))?;
     drop(stdin);
     child.wait().map(drop).map_err(Error::io("run provost"))
 }
 
-/// Has the terminal give each key as it comes, without echo.
+/// Puts the terminal into raw mode: each key arrives at once, without echo.
 pub(super) fn take_keys() -> Result<(), Error> {
     let stdin = io::stdin();
     let failed =
@@ -73,8 +73,7 @@ pub(super) fn take_keys() -> Result<(), Error> {
     tcsetattr(&stdin, OptionalActions::Now, &terminal).map_err(failed)
 }
 
-/// Reads keys up to the one that sends them off. What was pasted is given without its marks, and an Escape alone as
-/// it is.
+/// Reads keys up to Enter. Pasted text is returned without its markers, and a single Escape as it is.
 pub(super) fn read_keys() -> Result<Option<String>, Error> {
     let (mut keys, mut stdin) = (String::new(), io::stdin().lock());
     loop {
@@ -98,10 +97,7 @@ fn rollout(thread: &str) -> PathBuf {
     PathBuf::from(codex_home()).join("sessions/2026/11/16").join(name)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the agent's edge: its environment is what Provost gave it"
-)]
+#[expect(clippy::disallowed_methods, reason = "the agent reads the environment that Provost set")]
 fn codex_home() -> OsString {
     std::env::var_os("CODEX_HOME").unwrap_or_else(|| ".".into())
 }

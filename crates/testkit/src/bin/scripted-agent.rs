@@ -1,4 +1,4 @@
-//! An agent that does what a scenario file says; see the README of the test kit.
+//! An agent that plays a scenario file; see the README of the test kit.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A model on loopback that answers what a scenario file says; see the README of the test kit.
+//! A loopback model that answers by a scenario file; see the README of the test kit.
 
 use std::process::ExitCode;
 

@@ -1,14 +1,14 @@
-//! Crash matrices: where a daemon is told to die, and how many of all such places a test run tries.
+//! Crash matrices: the points at which a daemon crashes, and how many of them a test run tries.
 
 use std::fmt;
 
 /// Before the transaction, with all its rows written, and after it is durable.
 pub const COMMIT_PLACES: [&str; 3] = ["commit.before", "ledger.appendstaged", "commit.after"];
 
-/// More commits than any scenario has: a bound, never reached.
+/// A bound above the number of commits of any scenario.
 const MOST_COMMITS: u64 = 200;
 
-/// Where a daemon dies: at this passage of this place.
+/// The point at which a daemon crashes: the nth passage of a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crash {
     pub place: &'static str,
@@ -22,8 +22,8 @@ impl fmt::Display for Crash {
 }
 
 impl Crash {
-    /// About so many passages through these places, spread evenly over all and chosen by `PROVOST_SEED`; every
-    /// one with `PROVOST_DEEP=1`.
+    /// Returns about `subset` crashes, spread evenly over all passages of these failpoints and chosen by
+    /// `PROVOST_SEED`; all of them with `PROVOST_DEEP=1`.
     pub fn some(commits: u64, places: &[&'static str], subset: usize) -> Vec<Crash> {
         let all = Crash::all(commits, places);
         if deep() { all } else { spread(all, places.len(), subset, seed()) }
@@ -37,21 +37,18 @@ impl Crash {
 
 fn spread(all: Vec<Crash>, places: usize, subset: usize, seed: usize) -> Vec<Crash> {
     let step = (all.len() / subset).max(1);
-    // A step that is no multiple of how many there are comes to each place in turn.
+    // A step that is not a multiple of the number of failpoints visits each of them in turn.
     let step = step + usize::from(places > 1 && step.is_multiple_of(places));
     all.into_iter().skip(seed % step).step_by(step).collect()
 }
 
-/// Says whether everything is to be tried that a machine can bear, with the windows that a user has who sets none.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the edge at which a test run says how much it tries"
-)]
+/// Whether everything that a machine can bear is tried, with the default time windows of a user.
+#[expect(clippy::disallowed_methods, reason = "the test run's environment sets the depth")]
 pub fn deep() -> bool {
     std::env::var_os("PROVOST_DEEP").is_some_and(|deep| deep == "1")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the edge at which a test run says what it tries")]
+#[expect(clippy::disallowed_methods, reason = "the test run's environment sets the seed")]
 fn seed() -> usize {
     std::env::var("PROVOST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }

@@ -15,20 +15,20 @@ use super::wait::eventually;
 pub struct Daemon<'a>(pub(super) &'a Home);
 
 impl Daemon<'_> {
-    /// What `provost daemon status --json` says; `None` if no daemon answers.
+    /// Returns the output of `provost daemon status --json`, or `None` if no daemon answers.
     pub fn status(&self) -> Option<Value> {
         let output = self.0.provost(&["daemon", "status", "--json"]);
         (output.code() == Some(0)).then(|| output.json())
     }
 
-    /// The running daemon's pid.
+    /// Returns the pid of the running daemon.
     pub fn pid(&self) -> Option<u32> {
         let pid = self.status()?["pid"].as_u64()?;
         u32::try_from(pid).ok()
     }
 
-    /// Starts a daemon as a child of the test and waits until it answers. It dies where it is told to; the one that
-    /// takes its place does not.
+    /// Starts a daemon as a child of the test and waits until it answers. It crashes at the given point; its
+    /// successor does not.
     #[track_caller]
     pub fn start(&self, crash: Option<&Crash>) -> Child {
         let mut command = self.0.command(&["daemon", "run"]);
@@ -37,15 +37,15 @@ impl Daemon<'_> {
         let mut daemon = command.spawn().expect("the daemon can be started");
         let mut first = String::new();
         let stdout = daemon.stdout.as_mut().expect("its output is a pipe");
-        BufReader::new(stdout).read_line(&mut first).expect("the daemon can be heard");
+        BufReader::new(stdout).read_line(&mut first).expect("the daemon's output can be read");
         assert_eq!(first, "ready\n");
         daemon
     }
 
-    /// Kills the daemon with SIGKILL and waits until it is gone; gives its pid.
+    /// Kills the daemon with SIGKILL, waits until it has exited, and returns its pid.
     ///
     /// # Panics
-    /// If no daemon runs, or if the pid that it names is not a process of this home.
+    /// If no daemon runs, or if its reported pid is not a process of this home.
     #[track_caller]
     pub fn kill(&self) -> u32 {
         let pid = self.pid().expect("a daemon is running");
@@ -55,7 +55,7 @@ impl Daemon<'_> {
         pid
     }
 
-    /// Stops the daemon by its own command and waits until its process is gone.
+    /// Stops the daemon with its own command and waits until its process has exited.
     #[track_caller]
     pub fn stop(&self) {
         let process = self.pid().map(|pid| self.process(pid));
@@ -70,7 +70,7 @@ impl Daemon<'_> {
         let pid = i32::try_from(pid).expect("a pid is small");
         let process = processes::process(pid).expect("the daemon's process lives");
         let ours = self.0.processes().iter().any(|found| found.pid == pid);
-        assert!(ours, "the pid {pid} ({}) is not of this home", process.command);
+        assert!(ours, "the pid {pid} ({}) does not belong to this home", process.command);
         process
     }
 }

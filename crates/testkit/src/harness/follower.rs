@@ -1,4 +1,4 @@
-//! A command that goes on printing (`events -f`, `logs -f`), read line by line within bounds.
+//! A command that prints continuously (`events -f`, `logs -f`), read line by line with time limits.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,10 +8,10 @@ use super::output::wait_for_end;
 use super::wait::default_wait;
 use crate::clock::Deadline;
 
-/// How many lines may wait to be read before the follower's pipe fills up.
+/// The number of lines that may wait to be read before the follower's pipe fills up.
 const QUEUE: usize = 4096;
 
-/// A running command whose lines a test waits for; killed when dropped.
+/// A running command whose lines a test waits for. Dropping it kills the command.
 #[derive(Debug)]
 pub struct Follower {
     child: Child,
@@ -23,7 +23,7 @@ impl Follower {
     pub(super) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child =
-            command.spawn().unwrap_or_else(|error| panic!("could not start {command:?}: {error}"));
+            command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         let stdout = child.stdout.take().expect("stdout is a pipe");
         let (send, lines) = mpsc::sync_channel(QUEUE);
         std::thread::spawn(move || {
@@ -36,12 +36,12 @@ impl Follower {
         Self { child, lines }
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The first line from here on of which `accept` makes something.
+    /// Returns the first result of `accept` for a line from here on.
     #[track_caller]
     pub fn wait_line<T>(&self, what: &str, mut accept: impl FnMut(&str) -> Option<T>) -> T {
         let deadline = Deadline::after(default_wait());
@@ -57,7 +57,7 @@ impl Follower {
         }
     }
 
-    /// Waits until the command ends by itself.
+    /// Waits until the command exits by itself.
     #[track_caller]
     pub fn wait_end(&mut self) -> ExitStatus {
         wait_for_end(&mut self.child, default_wait())
@@ -67,7 +67,7 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        // It may have ended by itself; reaping it is what matters.
+        // It may have exited already; this reaps it.
         drop(self.child.kill());
         drop(self.child.wait());
     }

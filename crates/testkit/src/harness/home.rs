@@ -1,4 +1,4 @@
-//! A test's own `PROVOST_HOME`, with everything around it, removed and checked at the end.
+//! A test's own `PROVOST_HOME` with its surroundings, removed and checked at the end.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,15 +22,15 @@ use super::wait::{eventually, look_until};
 use crate::clock::Deadline;
 use crate::scenario;
 
-/// How long what was told to end may take before it counts as left over, unless the test says otherwise.
+/// The default time within which stopped processes must exit before they count as leftovers.
 const END_WAIT: Duration = Duration::from_secs(10);
-/// How many lines of each log a failed test shows.
+/// The number of lines of each log that a failed test shows.
 const SHOWN_LOG_LINES: usize = 40;
 /// The user's git configuration within a home.
 const GIT_CONFIG: &str = "[user]\n\tname = Sample Person\n\temail = person@example.invalid\n[init]\n\tdefaultBranch = main\n";
 
-/// A home for one test. Dropping it ends what still runs and fails the test if anything was left
-/// that Provost's own commands did not end.
+/// A home for one test. Dropping it stops everything that still runs, and fails the test on leftovers that
+/// Provost's own commands did not stop.
 #[derive(Debug)]
 pub struct Home {
     dir: TempDir,
@@ -41,15 +41,15 @@ pub struct Home {
 }
 
 impl Home {
-    /// A new, empty home below `PROVOST_TEST_ROOT`, or below the temporary directory.
+    /// Creates an empty home below `PROVOST_TEST_ROOT`, or below the temporary directory.
     #[expect(
         clippy::new_without_default,
-        reason = "makes directories on disk; nothing to be had by default"
+        reason = "creates directories on disk, which are not a default value"
     )]
     pub fn new() -> Self {
         let root = test_root();
         fs::create_dir_all(&root).expect("the test root can be made");
-        // The kernel and git name places without links.
+        // The kernel and git report paths without symbolic links.
         let root = root.canonicalize().expect("the test root can be resolved");
         let dir = tempfile::Builder::new()
             .prefix(PREFIX)
@@ -67,19 +67,19 @@ impl Home {
         Self { dir, provost: None, extra: BTreeMap::new(), unchecked: false, end_wait: END_WAIT }
     }
 
-    /// A home whose `provost` is this program.
+    /// Creates a home whose `provost` is this program.
     pub fn with_provost(program: PathBuf) -> Self {
         let mut home = Self::new();
         home.provost = Some(program);
         home
     }
 
-    /// The directory of all that belongs to the test.
+    /// Returns the directory of everything that belongs to the test.
     pub fn root(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The `PROVOST_HOME`.
+    /// Returns the path of the `PROVOST_HOME`.
     pub fn path(&self) -> PathBuf {
         self.root().join("home")
     }
@@ -90,40 +90,40 @@ impl Home {
         self
     }
 
-    /// Writes the user's configuration of Provost.
+    /// Writes the user's Provost configuration.
     pub fn configure(&self, toml: &str) {
         let dir = self.root().join("user/.config/provost");
         fs::create_dir_all(&dir).expect("the configuration's directory can be made");
         fs::write(dir.join("provost.toml"), toml).expect("the configuration can be written");
     }
 
-    /// Agrees to what a project's files run, as a user does.
+    /// Trusts the commands in a project's files, as a user does.
     #[track_caller]
     pub fn trust(&self, dir: &Path) {
         self.provost_in(dir, &["trust", "--yes"]).ok();
     }
 
-    /// A new repository with one commit.
+    /// Creates a repository with one commit.
     pub fn repo(&self, name: &str) -> Repo {
         Repo::at(&self.root().join("repos").join(name))
     }
 
-    /// Writes a scenario for the scripted agent and gives the file's path.
+    /// Writes a scenario for the scripted agent and returns the file's path.
     pub fn scenario(&self, name: &str, text: &str) -> PathBuf {
         let path = self.root().join(format!("{name}.toml"));
         fs::write(&path, text).expect("the scenario can be written");
         path
     }
 
-    /// Writes one of the sample scenarios and gives the file's path.
+    /// Writes one of the sample scenarios and returns the file's path.
     #[track_caller]
     pub fn sample(&self, name: &str) -> PathBuf {
         let text =
-            scenario::sample(name).unwrap_or_else(|| panic!("there is no sample scenario {name}"));
+            scenario::sample(name).unwrap_or_else(|| panic!("unknown sample scenario {name}"));
         self.scenario(name, text)
     }
 
-    /// `provost` with these arguments and the home's environment, to be run as the caller likes.
+    /// Returns a `provost` command with these arguments and the home's environment.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(self.provost_program());
         command.args(args).current_dir(self.root()).env_clear().envs(self.environment());
@@ -144,20 +144,20 @@ impl Home {
         output::run(command, Vec::new(), Patience::default()).unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// Runs `provost` to its end with this on its stdin.
+    /// Runs `provost` to its end with this input on stdin.
     #[track_caller]
     pub fn provost_with_input<S: AsRef<OsStr>>(&self, args: &[S], input: &str) -> Output {
         let ran = output::run(self.command(args), input.as_bytes().to_vec(), Patience::default());
         ran.unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// Starts a `provost` command that goes on printing.
+    /// Starts a `provost` command that prints continuously.
     #[track_caller]
     pub fn follow<S: AsRef<OsStr>>(&self, args: &[S]) -> Follower {
         Follower::start(self.command(args))
     }
 
-    /// Waits until `provost status ID --json` gives an object that is accepted, and gives that.
+    /// Waits until `provost status ID --json` prints an accepted object, and returns it.
     #[track_caller]
     pub fn wait_state(&self, id: &str, accept: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("an accepted status of {id}"), || {
@@ -169,7 +169,7 @@ impl Home {
         })
     }
 
-    /// What `provost status ID --json` gives now.
+    /// Returns the present output of `provost status ID --json`.
     #[track_caller]
     pub fn status(&self, id: &str) -> Value {
         self.provost(&["status", id, "--json"]).ok().json()
@@ -187,36 +187,36 @@ impl Home {
         self.wait_state(id, |row| row["sealed"] == true)
     }
 
-    /// The events of a session, oldest first.
+    /// Returns the events of a session, oldest first.
     #[track_caller]
     pub fn events(&self, id: &str) -> Vec<Value> {
         let list = self.provost(&["events", id, "--json", "--limit", "10000"]).ok().json();
         list["events"].as_array().expect("a list of events").clone()
     }
 
-    /// The events of one kind.
+    /// Returns the events of one kind.
     #[track_caller]
     pub fn events_of(&self, id: &str, kind: &str) -> Vec<Value> {
         self.events(id).into_iter().filter(|event| event["kind"] == kind).collect()
     }
 
-    /// The home's daemon.
+    /// Returns the home's daemon.
     pub fn daemon(&self) -> Daemon<'_> {
         Daemon(self)
     }
 
-    /// What would count as left behind now.
+    /// Returns the present leftovers.
     pub fn leftovers(&self) -> Vec<String> {
         leftovers(self.root())
     }
 
-    /// Lets the end of the home kill what still runs without failing the test: for tests that break
-    /// a home on purpose, so that Provost itself cannot clean up.
+    /// Lets the end of the home kill running processes without failing the test. For tests that break a home on
+    /// purpose, so that Provost itself cannot clean up.
     pub fn leave_unchecked(&mut self) {
         self.unchecked = true;
     }
 
-    /// How long what was told to end may take at the end of the home.
+    /// Sets the time within which stopped processes must exit at the end of the home.
     pub fn set_end_wait(&mut self, wait: Duration) {
         self.end_wait = wait;
     }
@@ -229,7 +229,7 @@ impl Home {
         self.provost.clone().unwrap_or_else(provost_bin)
     }
 
-    /// The whole environment of the programs that the home runs.
+    /// Returns the complete environment of the programs that the home runs.
     fn environment(&self) -> BTreeMap<OsString, OsString> {
         let root = self.root();
         let mut known: BTreeMap<OsString, OsString> = [
@@ -258,8 +258,8 @@ impl Home {
         known
     }
 
-    /// The programs under test first, then what the test itself was given.
-    #[expect(clippy::disallowed_methods, reason = "the edge at which a home gets its search path")]
+    /// Returns the search path: the programs under test first, then the test's own path.
+    #[expect(clippy::disallowed_methods, reason = "the home inherits the test's search path")]
     fn search_path(&self) -> OsString {
         let inherited = std::env::var_os("PATH").unwrap_or_default();
         let mut path: Vec<PathBuf> =
@@ -268,7 +268,7 @@ impl Home {
         std::env::join_paths(path).expect("directories of programs have no colon in their names")
     }
 
-    /// Ends everything, first by Provost's own commands, and gives what these did not end.
+    /// Stops everything, first by Provost's own commands, and returns what these did not stop.
     fn close(&self) -> Vec<String> {
         if !self.processes().is_empty() {
             self.end_through_provost();
@@ -285,7 +285,7 @@ impl Home {
         left
     }
 
-    /// Stops every session with a living process, then the daemon. What fails here shows as left over.
+    /// Stops every session with a living process, then the daemon. Failures show up as leftovers.
     fn end_through_provost(&self) {
         let ask =
             |args: &[&str]| output::run(self.command(args), Vec::new(), Patience::default()).ok();
@@ -297,7 +297,7 @@ impl Home {
         for id in living() {
             ask(&["stop", &id]);
         }
-        // An agent that ignores an interruption is sent TERM and KILL by the daemon, so the daemon stays for that.
+        // The daemon sends TERM and KILL to agents that ignore an interrupt, so it must keep running for that.
         let all_ended = || living().is_empty().then_some(());
         drop(look_until(Deadline::after(self.end_wait), all_ended));
         ask(&["daemon", "stop"]);
@@ -309,7 +309,7 @@ impl Home {
             left.iter().try_for_each(Process::kill).expect("a process of the home can be killed");
             left.is_empty().then_some(())
         };
-        // What cannot even be killed shows in the next look at the test root.
+        // Processes that cannot be killed show up in the next check of the test root.
         drop(look_until(Deadline::after(self.end_wait), all_gone));
     }
 
@@ -342,7 +342,7 @@ impl Drop for Home {
     }
 }
 
-/// The ids in the answer of `ls` whose process still lives.
+/// Returns the ids in the output of `ls` whose process is alive.
 fn living_sessions(list: &Value) -> Vec<String> {
     let rows = list["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let living = rows.iter().filter(|row| row["process"].to_string().contains("alive"));
@@ -351,7 +351,7 @@ fn living_sessions(list: &Value) -> Vec<String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the edge at which a test run says where its homes are"
+    reason = "the test run's environment names the directory of its homes"
 )]
 fn test_root() -> PathBuf {
     std::env::var_os("PROVOST_TEST_ROOT").map_or_else(std::env::temp_dir, PathBuf::from)

@@ -1,7 +1,7 @@
-//! What a test left behind: processes, sockets that accept, stray worktrees, panics in logs.
+//! Leftovers of a test: processes, listening sockets, stray worktrees, panics in logs.
 //!
-//! A test's home is a directory with `home` (the `PROVOST_HOME`), `repos` and a few more in it, named
-//! with [`PREFIX`]. "Could not look" is a finding, never an empty list.
+//! A test's home is a directory whose name starts with [`PREFIX`]; it contains `home` (the `PROVOST_HOME`), `repos`
+//! and a few more. A failed check is a finding, never an empty list.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -16,20 +16,20 @@ use serde_json::Value;
 use super::processes::{self, Process};
 use super::repo;
 
-/// How the directories of test homes begin.
+/// The prefix of the directories of test homes.
 pub(super) const PREFIX: &str = "pv-";
-/// How deep below a test's directory sockets and launches are looked for.
+/// Maximum depth below a test's directory at which sockets and launches are searched.
 const DEEPEST: usize = 8;
-/// Directories that hold work, not state, and may be large.
+/// Directories that contain work rather than state, and may be large.
 const NOT_SEARCHED: &[&str] = &[".git", "target", "node_modules"];
 
-/// What is left of one test's home, in words; empty if nothing is.
+/// Describes the leftovers of one test's home; empty if there are none.
 pub fn leftovers(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let state = Walk::through(root, &mut found);
     match processes::belonging_to(root, &state.launches) {
         Ok(left) => found.extend(left.iter().map(process_line)),
-        Err(error) => found.push(format!("could not look for processes: {error}")),
+        Err(error) => found.push(format!("cannot list processes: {error}")),
     }
     found.extend(state.sockets.iter().filter_map(|socket| accepting_line(socket)));
     found.extend(panics(&root.join("home/log")));
@@ -37,12 +37,12 @@ pub fn leftovers(root: &Path) -> Vec<String> {
     found
 }
 
-/// What is left of all tests that had their homes below `test_root`, the homes themselves included.
+/// Describes the leftovers of all tests with homes below `test_root`, including the homes themselves.
 pub fn leftovers_under(test_root: &Path) -> Vec<String> {
     let test_root = &test_root.canonicalize().unwrap_or_else(|_| test_root.to_owned());
     let homes = match homes_under(test_root) {
         Ok(homes) => homes,
-        Err(error) => return vec![format!("could not look into {}: {error}", test_root.display())],
+        Err(error) => return vec![format!("cannot list {}: {error}", test_root.display())],
     };
     let mut found = Vec::new();
     for home in homes {
@@ -51,23 +51,23 @@ pub fn leftovers_under(test_root: &Path) -> Vec<String> {
     }
     match processes::belonging_to(test_root, &BTreeSet::new()) {
         Ok(left) => found.extend(left.iter().map(process_line)),
-        Err(error) => found.push(format!("could not look for processes: {error}")),
+        Err(error) => found.push(format!("cannot list processes: {error}")),
     }
     found.sort();
     found.dedup();
     found
 }
 
-/// The living processes of one test's home.
+/// Returns the living processes of one test's home.
 pub(super) fn processes_of(root: &Path) -> io::Result<Vec<Process>> {
     processes::belonging_to(root, &Walk::through(root, &mut Vec::new()).launches)
 }
 
-/// What a walk through a test's directory has seen.
+/// The findings of a walk through a test's directory.
 #[derive(Default)]
 struct Walk {
     sockets: Vec<PathBuf>,
-    /// The keys of the launches whose records are there.
+    /// The keys of the launches whose records exist.
     launches: BTreeSet<String>,
 }
 
@@ -84,7 +84,7 @@ impl Walk {
             // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
-                return troubles.push(format!("could not look into {}: {error}", dir.display()));
+                return troubles.push(format!("cannot list {}: {error}", dir.display()));
             }
         };
         for entry in entries.flatten() {
@@ -116,15 +116,15 @@ fn accepting_line(socket: &Path) -> Option<String> {
     match accepts(socket) {
         Ok(true) => Some(format!("socket that accepts: {}", socket.display())),
         Ok(false) => None,
-        Err(error) => Some(format!("could not try the socket {}: {error}", socket.display())),
+        Err(error) => Some(format!("cannot connect to the socket {}: {error}", socket.display())),
     }
 }
 
-/// Tries a socket without ever waiting for it: a full queue means that somebody listens.
+/// Tries to connect to a socket without waiting: a full queue also means that a process listens.
 fn accepts(path: &Path) -> io::Result<bool> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
     let Some(dir) = found(File::open(dir))? else { return Ok(false) };
-    // Through the directory's descriptor, since a socket's address is at most 107 bytes long.
+    // Through the directory's descriptor, because a socket address has at most 107 bytes.
     let short = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
     let address = SocketAddrUnix::new(&short)?;
     for kind in [SocketType::STREAM, SocketType::SEQPACKET] {
@@ -144,12 +144,12 @@ fn accepts(path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The lines of a home's logs that tell of a panic.
+/// Returns the lines of a home's logs that report a panic.
 fn panics(log: &Path) -> Vec<String> {
     let files = match found(fs::read_dir(log)) {
         Ok(Some(files)) => files,
         Ok(None) => return Vec::new(),
-        Err(error) => return vec![format!("could not look into {}: {error}", log.display())],
+        Err(error) => return vec![format!("cannot list {}: {error}", log.display())],
     };
     files.flatten().flat_map(|file| panics_in(&file.path())).collect()
 }
@@ -168,16 +168,16 @@ fn panics_in(path: &Path) -> Vec<String> {
                 .collect()
         }
         Ok(None) => Vec::new(),
-        Err(error) => vec![format!("could not read {}: {error}", path.display())],
+        Err(error) => vec![format!("cannot read {}: {error}", path.display())],
     }
 }
 
-/// Worktrees that a sample repository has registered but that no longer exist or lie elsewhere.
+/// Describes worktrees that a sample repository has registered but that no longer exist or lie elsewhere.
 fn stray_worktrees(root: &Path) -> Vec<String> {
     let repos = match found(fs::read_dir(root.join("repos"))) {
         Ok(Some(repos)) => repos,
         Ok(None) => return Vec::new(),
-        Err(error) => return vec![format!("could not look for repositories: {error}")],
+        Err(error) => return vec![format!("cannot list repositories: {error}")],
     };
     repos.flatten().flat_map(|repo| strays_of(&repo.path(), root)).collect()
 }
@@ -201,7 +201,7 @@ fn homes_under(test_root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(homes.map(|entry| entry.path()).collect())
 }
 
-/// What is not there is not left over.
+/// Maps a missing file to `None`: it cannot be a leftover.
 fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,5 +1,5 @@
-//! What tests need around the real binary: a home of their own, repositories, bounded waits, control
-//! of the daemon, and the proof that nothing is left behind.
+//! The environment of tests around the real binary: their own home, repositories, bounded waits, control of the
+//! daemon, and a check for leftovers.
 
 mod crash;
 mod daemon;

@@ -1,4 +1,4 @@
-//! A program that ran to its end within a bound, and what it said.
+//! Runs a program to its end within time limits, and captures its output.
 
 use std::io::{Read, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,20 +12,20 @@ use serde_json::Value;
 use super::wait::default_wait;
 use crate::clock::Deadline;
 
-/// How long the output may stay open after the program's end, unless a test says otherwise.
+/// The default time for which the output may stay open after the program exited.
 const OUTPUT_GRACE: Duration = Duration::from_secs(10);
 
-/// How long a program may take.
+/// The time limits of a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// Until its end.
+    /// Until it exits.
     pub(super) end: Duration,
-    /// From its end until its output is closed: longer means that something it started still holds
-    /// it, and that `$(provost …)` would hang.
+    /// From its exit until its output is closed. A longer time means that a child still holds the output, and that
+    /// `$(provost …)` would hang.
     pub(super) output: Duration,
 }
 
-/// What a program said and how it ended.
+/// The output and exit status of a program.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// The command line, for messages.
@@ -38,32 +38,32 @@ pub struct Output {
 }
 
 impl Output {
-    /// The exit code; `None` if a signal ended the program.
+    /// Returns the exit code, or `None` if the program was killed by a signal.
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// Demands exit code 0.
+    /// Asserts exit code 0.
     #[track_caller]
     pub fn ok(&self) -> &Self {
         self.exits(0)
     }
 
-    /// Demands an exit code.
+    /// Asserts an exit code.
     #[track_caller]
     pub fn exits(&self, code: i32) -> &Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
         self
     }
 
-    /// The one JSON value that stdout must be.
+    /// Parses stdout as a single JSON value.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("not one JSON value ({error}): {self:#?}"))
     }
 
-    /// The JSON values of stdout, one per line.
+    /// Parses stdout as JSON lines.
     #[track_caller]
     pub fn json_lines(&self) -> Vec<Value> {
         let parse = |line| {
@@ -74,7 +74,7 @@ impl Output {
     }
 }
 
-/// Runs a command with this input; an `Err` says why it did not come to its end within its bounds.
+/// Runs a command with this input. An `Err` explains why it did not end within its limits.
 pub(super) fn run(
     mut command: Command,
     input: Vec<u8>,
@@ -82,7 +82,7 @@ pub(super) fn run(
 ) -> Result<Output, String> {
     let line = command_line(&command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("could not start {line}: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("cannot start {line}: {error}"))?;
     write_aside(&mut child, input);
     let stdout = read_aside(child.stdout.take());
     let stderr = read_aside(child.stderr.take());
@@ -92,9 +92,7 @@ pub(super) fn run(
     let status =
         ended.map_err(|why| format!("{line} {why}; stdout: {stdout:?}; stderr: {stderr:?}"))?;
     let (Ok(raw_stdout), Ok(stderr)) = (stdout, stderr) else {
-        return Err(format!(
-            "{line} ended ({status}), but something that it started still holds its output"
-        ));
+        return Err(format!("{line} ended ({status}), but a child still holds its output"));
     };
     let stdout = String::from_utf8_lossy(&raw_stdout).into_owned();
     Ok(Output {
@@ -112,17 +110,17 @@ impl Default for Patience {
     }
 }
 
-/// Waits for a child's end; kills it once the wait is over.
+/// Waits for a child's exit, and kills it after `wait`.
 pub(super) fn wait_for_end(child: &mut Child, wait: Duration) -> Result<ExitStatus, String> {
     let in_time = ended_within(child, wait);
     if in_time != Ok(true) {
-        child.kill().map_err(|error| format!("could not be killed: {error}"))?;
+        child.kill().map_err(|error| format!("cannot be killed: {error}"))?;
     }
-    let status = child.wait().map_err(|error| format!("could not be waited for: {error}"))?;
+    let status = child.wait().map_err(|error| format!("cannot be waited for: {error}"))?;
     match in_time {
         Ok(true) => Ok(status),
         Ok(false) => Err(format!("did not end within {wait:?} and was killed")),
-        Err(error) => Err(format!("could not be watched: {error}")),
+        Err(error) => Err(format!("cannot be watched: {error}")),
     }
 }
 
@@ -141,16 +139,16 @@ fn ended_within(child: &Child, wait: Duration) -> Result<bool, String> {
     }
 }
 
-/// The program and its arguments, without the environment that `Debug` would show.
+/// Returns the program and its arguments, without the environment that `Debug` would show.
 fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes the input beside the reading, so that neither side can block the other.
+/// Writes the input in a separate thread, so that neither side can block the other.
 fn write_aside(child: &mut Child, input: Vec<u8>) {
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends without reading its input is no failure of the harness.
+        // A program may exit without reading its input.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
     }
 }
@@ -160,7 +158,7 @@ fn read_aside(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = from.map(|mut from| from.read_to_end(&mut bytes));
-        // The receiver is gone if the wait was given up.
+        // The receiver is gone if the wait was abandoned.
         if !matches!(read, Some(Err(_))) {
             drop(send.send(bytes));
         }

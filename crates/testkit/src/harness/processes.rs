@@ -1,5 +1,5 @@
-//! Finding and ending the processes that belong to a home, by marks that they cannot shed easily:
-//! their environment and their working directory.
+//! Finds and kills the processes of a home, by marks that they cannot easily remove: their environment and their
+//! working directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// A living process, with its start time against reuse of its pid.
+/// A living process, with its start time to detect a reused pid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: i32,
@@ -19,8 +19,8 @@ pub(super) struct Process {
     pub(super) command: String,
 }
 
-/// The living processes, besides this one and its ancestors, that belong to a home: their
-/// `PROVOST_HOME` or working directory is below `root`, or their `PROVOST_LAUNCH` is among `launches`.
+/// Returns the living processes of a home, without this one and its ancestors: their `PROVOST_HOME` or working
+/// directory is below `root`, or their `PROVOST_LAUNCH` is among `launches`.
 pub(super) fn belonging_to(root: &Path, launches: &BTreeSet<String>) -> io::Result<Vec<Process>> {
     let own = own_line();
     let living = living()?;
@@ -29,10 +29,10 @@ pub(super) fn belonging_to(root: &Path, launches: &BTreeSet<String>) -> io::Resu
     Ok(living.into_iter().filter(|found| !own.contains(&found.pid) && belongs(found)).collect())
 }
 
-/// The living process with this pid.
+/// Returns the living process with this pid.
 pub(super) fn process(pid: i32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name is in parentheses and may hold anything, parentheses too.
+    // The command's name is in parentheses and may contain anything, including parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let (state, parent, start_time) =
@@ -46,7 +46,7 @@ impl Process {
         process(self.pid).is_some_and(|now| now.start_time == self.start_time)
     }
 
-    /// Kills exactly this process, never another that has got its pid.
+    /// Kills exactly this process, never another one that reuses its pid.
     pub(super) fn kill(&self) -> io::Result<()> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -73,7 +73,7 @@ fn living() -> io::Result<Vec<Process>> {
     Ok(found)
 }
 
-/// This process and its ancestors: whoever runs the tests is not left over by them.
+/// Returns this process and its ancestors, because the test runner is not a leftover.
 fn own_line() -> BTreeSet<i32> {
     let mut line = BTreeSet::new();
     let mut next = i32::try_from(std::process::id()).ok();
@@ -83,8 +83,8 @@ fn own_line() -> BTreeSet<i32> {
     line
 }
 
-/// The daemon and the holders of a home hide their environment from a test that is not root. They are known by the
-/// lock on the ledger and by their command lines.
+/// The daemon and the holders of a home, whose environment is not readable for a test that is not root. They are
+/// identified by the lock on the ledger and by their command lines.
 struct Hidden<'a> {
     root: &'a Path,
     daemons: Vec<u32>,
@@ -103,7 +103,8 @@ impl Hidden<'_> {
     }
 }
 
-/// A process that another user owns, or that has just ended, cannot be read and is not ours.
+/// Whether a process is marked. One that another user owns, or that has just exited, cannot be read and does not
+/// count.
 fn is_marked(pid: i32, root: &Path, launches: &BTreeSet<String>) -> bool {
     let below = |path: &Path| path.starts_with(root);
     let cwd = fs::read_link(format!("/proc/{pid}/cwd")).map(without_deleted);
@@ -121,7 +122,7 @@ fn is_marked(pid: i32, root: &Path, launches: &BTreeSet<String>) -> bool {
     }
 }
 
-/// The kernel marks a removed working directory in its name.
+/// Removes the suffix with which the kernel marks a deleted working directory.
 fn without_deleted(cwd: PathBuf) -> PathBuf {
     match cwd.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
         Some(path) => PathBuf::from(OsStr::from_bytes(path)),

@@ -1,21 +1,21 @@
-//! Where the programs under test are.
+//! The paths of the programs under test.
 
 use std::path::{Path, PathBuf};
 
-/// The real `provost` binary: `PROVOST_BIN`, or the one that was built beside this test.
+/// Returns the real `provost` binary: `PROVOST_BIN`, or the one built beside this test.
 ///
 /// # Panics
-/// If there is none.
-#[expect(clippy::disallowed_methods, reason = "the edge at which a test run names its programs")]
+/// If it does not exist.
+#[expect(clippy::disallowed_methods, reason = "the test run's environment names its programs")]
 pub fn provost_bin() -> PathBuf {
     named_or_beside(std::env::var_os("PROVOST_BIN").map(PathBuf::from), "provost")
 }
 
-/// The scripted agent: `PROVOST_SCRIPTED_AGENT`, or the one that was built beside this test.
+/// Returns the scripted agent: `PROVOST_SCRIPTED_AGENT`, or the one built beside this test.
 ///
 /// # Panics
-/// If there is none.
-#[expect(clippy::disallowed_methods, reason = "the edge at which a test run names its programs")]
+/// If it does not exist.
+#[expect(clippy::disallowed_methods, reason = "the test run's environment names its programs")]
 pub fn scripted_agent_bin() -> PathBuf {
     named_or_beside(std::env::var_os("PROVOST_SCRIPTED_AGENT").map(PathBuf::from), "scripted-agent")
 }
@@ -34,7 +34,7 @@ fn named_or_beside(named: Option<PathBuf>, program: &str) -> PathBuf {
     })
 }
 
-/// Tests are in `deps` below the directory of the programs; xtask is beside them.
+/// Finds a program relative to this one. Tests are in `deps` below the programs; xtask is beside them.
 fn beside(this: &Path, program: &str) -> Option<PathBuf> {
     this.ancestors().skip(1).take(2).map(|dir| dir.join(program)).find(|path| path.is_file())
 }

@@ -14,10 +14,10 @@ pub struct Repo {
 }
 
 impl Repo {
-    /// A repository in a directory of its own, removed with it.
+    /// Creates a repository in its own directory, which is removed with it.
     #[expect(
         clippy::new_without_default,
-        reason = "makes a repository on disk; nothing to be had by default"
+        reason = "creates a repository on disk, which is not a default value"
     )]
     pub fn new() -> Self {
         let dir = tempfile::Builder::new()
@@ -29,7 +29,7 @@ impl Repo {
         repo
     }
 
-    /// A repository at this path, which must not exist yet.
+    /// Creates a repository at this path, which must not exist yet.
     pub(super) fn at(path: &Path) -> Self {
         fs::create_dir_all(path).expect("the repository's directory can be made");
         let repo = Self { path: path.to_owned(), _own: None };
@@ -45,7 +45,7 @@ impl Repo {
         &self.path
     }
 
-    /// Runs git here and gives its trimmed stdout; fails the test if git fails.
+    /// Runs git here and returns its trimmed stdout; fails the test if git fails.
     #[track_caller]
     pub fn git(&self, args: &[&str]) -> String {
         let output = scrubbed_git(&self.path).args(args).output().expect("git can be run");
@@ -57,7 +57,7 @@ impl Repo {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// Writes a file, and its directories.
+    /// Writes a file and creates its directories.
     pub fn write(&self, file: &str, content: &str) {
         let path = self.path.join(file);
         fs::create_dir_all(path.parent().expect("a file has a directory"))
@@ -67,10 +67,10 @@ impl Repo {
 
     pub fn read(&self, file: &str) -> String {
         fs::read_to_string(self.path.join(file))
-            .unwrap_or_else(|error| panic!("could not read {file}: {error}"))
+            .unwrap_or_else(|error| panic!("cannot read {file}: {error}"))
     }
 
-    /// Commits everything and gives the commit's id.
+    /// Commits everything and returns the commit's id.
     #[track_caller]
     pub fn commit(&self, message: &str) -> String {
         self.git(&["add", "--all"]);
@@ -83,7 +83,7 @@ impl Repo {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// The tree that a revision stands for.
+    /// Returns the tree of a revision.
     #[track_caller]
     pub fn tree(&self, revision: &str) -> String {
         self.git(&["rev-parse", &format!("{revision}^{{tree}}")])
@@ -99,20 +99,20 @@ impl Repo {
         self.git(&["status", "--porcelain"]).is_empty()
     }
 
-    /// The registered worktrees besides the repository itself.
+    /// Returns the registered worktrees, without the repository itself.
     #[track_caller]
     pub fn worktrees(&self) -> Vec<PathBuf> {
         worktrees(&self.path).unwrap_or_else(|why| panic!("{why}"))
     }
 }
 
-/// The worktrees that a repository has registered, besides its main one.
+/// Returns the worktrees that a repository has registered, without its main one.
 pub(super) fn worktrees(repo: &Path) -> Result<Vec<PathBuf>, String> {
     let output = scrubbed_git(repo).args(["worktree", "list", "--porcelain"]).output();
-    let output = output.map_err(|error| format!("could not run git: {error}"))?;
+    let output = output.map_err(|error| format!("cannot run git: {error}"))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("could not list the worktrees of {}: {}", repo.display(), why.trim()));
+        return Err(format!("cannot list the worktrees of {}: {}", repo.display(), why.trim()));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text
@@ -123,7 +123,7 @@ pub(super) fn worktrees(repo: &Path) -> Result<Vec<PathBuf>, String> {
         .collect())
 }
 
-/// Git without the user's configuration and without variables that point to another repository.
+/// Returns a git command without the user's configuration and without variables that point to another repository.
 fn scrubbed_git(dir: &Path) -> Command {
     let mut git = Command::new("git");
     let inherited = std::env::vars_os()

@@ -1,4 +1,4 @@
-//! A program that says it is Codex, and does on its screen what a scenario says.
+//! A fake Codex whose screen follows a scenario.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -7,8 +7,8 @@ use super::programs::scripted_agent_bin;
 use crate::agent::VERSION;
 
 impl Home {
-    /// Lets the home's Codex be a scripted one: asked for its version it tells the one whose files it writes, and
-    /// otherwise it plays the scenario, whatever its arguments are.
+    /// Replaces the home's Codex by a scripted one. With `--version` it prints the version whose files it writes.
+    /// Otherwise it plays the scenario, whatever its arguments.
     pub fn script_codex(&mut self, scenario: &str) {
         let scenario = self.scenario("scripted-codex", scenario);
         let (agent, scenario) = (scripted_agent_bin(), scenario.display().to_string());
@@ -19,7 +19,7 @@ impl Home {
         );
         fs::write(&program, text).expect("the program can be written");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
-            .expect("the program can be made one");
+            .expect("the program can be made executable");
         self.set_env("PROVOST_CODEX", program);
     }
 }

@@ -1,4 +1,4 @@
-//! Bounded waits for a condition, which tell what was last seen when they give up.
+//! Bounded waits for a condition. A timeout reports the last observation.
 
 use std::fmt::Debug;
 use std::fs;
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use crate::clock::{Deadline, pause};
 
-/// How long a test waits for a condition unless `PROVOST_TEST_WAIT_S` says otherwise.
+/// The default time limit of a wait; `PROVOST_TEST_WAIT_S` overrides it.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
-/// The first pause between two looks; it doubles up to the longest.
+/// The first poll interval; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// One look at a condition: found, or not yet, perhaps with what was seen instead.
+/// One check of a condition: found, or not yet, perhaps with an observation.
 pub trait Probe {
     type Found;
 
-    /// What was found, or what was seen instead.
+    /// Returns the result, or what was observed instead.
     fn look(self) -> Result<Self::Found, Option<String>>;
 }
 
@@ -37,18 +37,18 @@ impl<T, E: Debug> Probe for Result<T, E> {
     }
 }
 
-/// What a file says once it says something: a shell makes a file first and fills it then.
+/// Returns the content of a file once it is not empty: a shell creates a file first and fills it then.
 pub fn filled(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().filter(|text| !text.is_empty())
 }
 
-/// Looks until something is found; fails the test after the default wait.
+/// Polls until something is found; fails the test after the default time limit.
 #[track_caller]
 pub fn eventually<P: Probe>(what: &str, probe: impl FnMut() -> P) -> P::Found {
     eventually_within(default_wait(), what, probe)
 }
 
-/// Looks until something is found; fails the test after `wait`.
+/// Polls until something is found; fails the test after `wait`.
 #[track_caller]
 pub fn eventually_within<P: Probe>(
     wait: Duration,
@@ -57,19 +57,19 @@ pub fn eventually_within<P: Probe>(
 ) -> P::Found {
     match look_until(Deadline::after(wait), &mut probe) {
         Ok(found) => found,
-        Err(None) => panic!("waited {wait:?} in vain: {what}"),
-        Err(Some(seen)) => panic!("waited {wait:?} in vain: {what}; last seen: {seen}"),
+        Err(None) => panic!("timed out after {wait:?}: {what}"),
+        Err(Some(seen)) => panic!("timed out after {wait:?}: {what}; last seen: {seen}"),
     }
 }
 
-/// Looks until something is found or the deadline has passed; gives what was last seen then.
+/// Polls until something is found or the deadline has passed. Returns the last observation in that case.
 pub(super) fn look_until<P: Probe>(
     deadline: Deadline,
     mut probe: impl FnMut() -> P,
 ) -> Result<P::Found, Option<String>> {
     let mut between = FIRST_PAUSE;
     loop {
-        // Asked before the look, so that the last look comes after the deadline.
+        // Checked before the probe, so that the last probe runs after the deadline.
         let last = deadline.passed();
         match probe().look() {
             Ok(found) => return Ok(found),
@@ -80,7 +80,7 @@ pub(super) fn look_until<P: Probe>(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the edge at which a test run sets its patience")]
+#[expect(clippy::disallowed_methods, reason = "the test run's environment sets the time limit")]
 pub(super) fn default_wait() -> Duration {
     let seconds =
         std::env::var("PROVOST_TEST_WAIT_S").ok().and_then(|seconds| seconds.parse().ok());
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "in vain: a state; last seen: \"working\"")]
+    #[should_panic(expected = "20ms: a state; last seen: \"working\"")]
     fn a_vain_wait_tells_what_was_last_seen() {
         eventually_within(Duration::from_millis(20), "a state", || Err::<(), _>("working"));
     }

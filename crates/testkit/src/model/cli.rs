@@ -1,4 +1,4 @@
-//! `scripted-model SCENARIO --port-file FILE`: the server as a program, for the demo and for people.
+//! `scripted-model SCENARIO --port-file FILE`: the server as a program, for the demo and for manual use.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -35,8 +35,8 @@ struct Invocation {
     until_eof: bool,
 }
 
-/// Runs the server with its arguments, the program's name left out. It ends when it is killed, or,
-/// with `--until-eof`, when its stdin ends.
+/// Runs the server with its arguments, without the program's name. It runs until it is killed or, with
+/// `--until-eof`, until its stdin ends.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match parse(args).and_then(|invocation| run(&invocation)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -62,7 +62,7 @@ fn run(invocation: &Invocation) -> Result<(), Error> {
     if invocation.until_eof { wait_for_eof() } else { wait_for_ever() }
 }
 
-/// Whoever finds the file finds the whole number in it.
+/// Writes the port atomically, so that a reader never sees a partial file.
 fn write_port(file: &Path, port: u16) -> io::Result<()> {
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(".new");
@@ -99,10 +99,10 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, Error> {
                 port = given.ok_or_else(|| usage("--port needs a number"))?;
             }
             Some(option) if option.starts_with('-') => {
-                return Err(Error::Usage(format!("`{option}` is not known")));
+                return Err(Error::Usage(format!("unknown option `{option}`")));
             }
             _ if scenario.is_none() => scenario = Some(PathBuf::from(arg)),
-            _ => return Err(usage("one scenario only")),
+            _ => return Err(usage("only one scenario is allowed")),
         }
     }
     let scenario = scenario.ok_or_else(|| usage("a scenario is missing"))?;
@@ -116,6 +116,6 @@ fn complain(error: &Error) {
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    // Nobody may be listening any more, and the exit code still tells.
+    // stderr may be closed; the exit code still reports the failure.
     drop(writeln!(io::stderr(), "{text}"));
 }

@@ -1,4 +1,4 @@
-//! Where real Codex is for tests, and a `CODEX_HOME` in which it is quiet and asks a scripted model.
+//! The real Codex for tests, and a quiet `CODEX_HOME` that uses a scripted model.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -9,34 +9,34 @@ use std::process::{Command, Stdio};
 use super::server::ModelServer;
 use crate::harness::{Home, Repo};
 
-/// A model that Codex gives a tool for each thing.
+/// A model for which Codex offers one tool per purpose.
 pub const MODEL: &str = "gpt-5.5";
-/// The like for the oldest Codex, which has no patches for models that it does not know.
+/// The same for the oldest Codex, which offers no patch tool to models that it does not know.
 pub const OLD_MODEL: &str = "gpt-5.2-codex";
-/// A model that Codex gives one tool, which runs scripts; it has the newer ways to ask and to delegate.
+/// A model for which Codex offers one tool that runs scripts. It has the newer tools to ask and to delegate.
 pub const CODE_MODE_MODEL: &str = "gpt-6.1-sol";
-/// What Codex's screen offers instead of [`MODEL`], and waits until somebody has seen it.
+/// The model that Codex's screen suggests instead of [`MODEL`], in a notice that waits for confirmation.
 const NEWER_MODEL: &str = "gpt-6-sol";
 
-/// The pinned Codex, unless this run may do without: then the test is to return at once.
+/// Returns the pinned Codex, or `None` if this run may do without it; the test must then return at once.
 ///
 /// # Panics
-/// If the run has not been told where it is.
+/// If the run's environment does not name it.
 #[track_caller]
 pub fn codex() -> Option<PathBuf> {
     named("PROVOST_CODEX_FOR_TESTS")
 }
 
-/// The oldest Codex that is supported, under the same conditions.
+/// Returns the oldest supported Codex, under the same conditions.
 ///
 /// # Panics
-/// If the run has not been told where it is.
+/// If the run's environment does not name it.
 #[track_caller]
 pub fn old_codex() -> Option<PathBuf> {
     named("PROVOST_CODEX_OLD_FOR_TESTS")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the edge at which a test run names its programs")]
+#[expect(clippy::disallowed_methods, reason = "the test run's environment names its programs")]
 #[track_caller]
 fn named(variable: &str) -> Option<PathBuf> {
     let missing = std::env::var("PROVOST_TEST_MISSING").unwrap_or_default();
@@ -51,8 +51,8 @@ fn named(variable: &str) -> Option<PathBuf> {
     program
 }
 
-/// A `config.toml` that leads to the model at this address and to nowhere else: no update check, no
-/// analytics, no plugins, no daemon, no login shell for each thread, no retries, and no offer of a newer model.
+/// Returns a `config.toml` that uses only the model at this address: no update check, no analytics, no plugins, no
+/// daemon, no login shell per thread, no retries, and no notice about a newer model.
 pub fn codex_config(model: &str, url: &str) -> String {
     format!(
         r#"model = "{model}"
@@ -86,10 +86,9 @@ unbounded_connection_retries = false
     )
 }
 
-/// A `CODEX_HOME` with a repository to work in; both are removed at the end, and whatever still runs
-/// there is killed.
+/// A `CODEX_HOME` with a repository. Both are removed at the end, and processes that still run there are killed.
 ///
-/// Codex makes no helpers in a home below its temporary directory, so that one lies beside it.
+/// Codex installs no helpers in a home below its temporary directory, so the home lies beside it.
 #[derive(Debug)]
 pub struct CodexHome {
     home: Home,
@@ -97,12 +96,12 @@ pub struct CodexHome {
 }
 
 impl CodexHome {
-    /// A home that asks this server for [`MODEL`].
+    /// Creates a home that uses [`MODEL`] on this server.
     pub fn new(server: &ModelServer) -> Self {
         Self::with_model(server, MODEL)
     }
 
-    /// A home that asks this server for a model.
+    /// Creates a home that uses a model on this server.
     pub fn with_model(server: &ModelServer, model: &str) -> Self {
         let mut home = Home::new();
         home.leave_unchecked();
@@ -114,17 +113,17 @@ impl CodexHome {
         home
     }
 
-    /// The `CODEX_HOME`.
+    /// Returns the path of the `CODEX_HOME`.
     pub fn path(&self) -> PathBuf {
         self.home.root().join("codex")
     }
 
-    /// The repository in which [`Self::command`] works.
+    /// Returns the repository in which [`Self::command`] works.
     pub fn repo(&self) -> &Repo {
         &self.repo
     }
 
-    /// Codex with these arguments, in the repository, with an environment of its own and no input.
+    /// Returns a Codex command in the repository, with its own environment and no input.
     pub fn command(&self, codex: &Path, args: &[&str]) -> Command {
         let root = self.home.root();
         let mut command = Command::new(codex);
@@ -136,7 +135,7 @@ impl CodexHome {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the edge at which a home gets its search path")]
+#[expect(clippy::disallowed_methods, reason = "the home inherits the test's search path")]
 fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A scripted response as what goes over the wire: the steps of its stream, and the bytes of an event.
+//! A scripted response on the wire: the steps of its stream, and the bytes of an event.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +13,7 @@ use super::scenario::{
 use super::tools::{self, Called, Tools};
 use crate::scenario::render;
 
-/// Stands for reasoning that only the model's maker can read.
+/// Stands for reasoning that only the model's vendor can read.
 const ENCRYPTED: &str = "c2NyaXB0ZWQ=";
 
 /// One step of a stream.
@@ -25,7 +25,7 @@ pub(super) enum Step {
     Hold(String),
 }
 
-/// An HTTP answer that is no stream.
+/// An HTTP response that is not a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plain {
     pub(super) status: u16,
@@ -33,13 +33,13 @@ pub(super) struct Plain {
     pub(super) body: String,
 }
 
-/// An event as it goes over the wire.
+/// Formats an event for the wire.
 pub(super) fn sse(event: &Value) -> String {
     let kind = event["type"].as_str().unwrap_or("message");
     format!("event: {kind}\ndata: {event}\n\n")
 }
 
-/// The stream of a response from its first event to its last, or why this Codex cannot be told so.
+/// Returns the stream of a response from its first event to its last, or why this Codex cannot receive it.
 pub(super) fn steps(
     response: &Response,
     usage: Usage,
@@ -59,7 +59,7 @@ pub(super) fn steps(
     Ok(steps)
 }
 
-/// The answer of a response that is no stream.
+/// Returns the answer of a response that is not a stream.
 pub(super) fn plain(response: &Response) -> Option<Plain> {
     let mut plain = match &response.end {
         End::Http(http) => Plain {
@@ -83,7 +83,7 @@ pub(super) fn plain(response: &Response) -> Option<Plain> {
     Some(plain)
 }
 
-/// The headers that a response has besides those of HTTP.
+/// Returns the headers of a response besides those of HTTP.
 pub(super) fn headers(response: &Response) -> BTreeMap<String, String> {
     let mut headers = response.headers.clone();
     for (window, limit) in &response.limits {
@@ -124,10 +124,10 @@ fn usage_limit(limit: &UsageLimit) -> Plain {
     Plain { status: 429, headers, body: json!({"error": error}).to_string() }
 }
 
-/// A reset time as a moment and as seconds from now on.
+/// Returns a reset time as a timestamp and as seconds from now.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a limit that ends soon, for the Codex that reads the same clock"
+    reason = "a limit relative to now, for a Codex with the same clock"
 )]
 fn moment(reset: Reset) -> (i64, i64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -138,7 +138,7 @@ fn moment(reset: Reset) -> (i64, i64) {
     }
 }
 
-/// The event that ends a stream, if it has one.
+/// Returns the event that ends a stream, if it has one.
 fn last(end: &End, id: &str, usage: Usage) -> Option<Value> {
     let (kind, mut response) = match end {
         End::Completed => {
@@ -168,7 +168,7 @@ fn usage_json(usage: Usage) -> Value {
     })
 }
 
-/// What items are made in: the tools that are offered, and what placeholders stand for.
+/// The context of items: the offered tools, and the values of placeholders.
 struct Scene<'a> {
     request: &'a Request,
     tools: Tools,
@@ -282,7 +282,7 @@ impl<'a> Scene<'a> {
         render(text, &self.values)
     }
 
-    /// A value with the placeholders filled in all its texts.
+    /// Fills the placeholders in all texts of a value.
     fn filled(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text)),
@@ -295,7 +295,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A call as an output item.
+/// Returns a call as an output item.
 fn call(called: Called, id: &str) -> Value {
     let (mut item, namespace) = match called {
         Called::Function { name, namespace, arguments } => (

@@ -1,13 +1,13 @@
-//! The little HTTP that Codex needs: one request per connection, read whole; answers that end it.
+//! The subset of HTTP that Codex needs: one request per connection, read as a whole, and answers that close it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
-/// The largest head of a request.
+/// Maximum size of a request head.
 const MAX_HEAD: usize = 256 * 1024;
-/// The largest body of a request; a long conversation with images has some megabytes.
+/// Maximum size of a request body; a long conversation with images has several megabytes.
 const MAX_BODY: usize = 64 * 1024 * 1024;
-/// The most headers of a request.
+/// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
 
 #[derive(Debug, thiserror::Error)]
@@ -20,21 +20,21 @@ pub(super) enum Error {
     TooLarge(usize),
     #[error("the connection ended within the request")]
     Ended,
-    #[error("the body's length is not given, or no number")]
+    #[error("the body's length is missing or not a number")]
     Length,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Message {
     pub(super) method: String,
     pub(super) path: String,
-    /// By lower-case names.
+    /// Keyed by lower-case names.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: Vec<u8>,
 }
 
-/// Reads one request to its end.
+/// Reads one complete request.
 pub(super) fn read(from: &mut impl Read) -> Result<Message, Error> {
     let mut buffer = Vec::new();
     let (mut message, head) = loop {
@@ -59,7 +59,7 @@ pub(super) fn read(from: &mut impl Read) -> Result<Message, Error> {
     Ok(message)
 }
 
-/// Writes the head of an answer, after which the connection ends.
+/// Writes the head of an answer, after which the connection is closed.
 pub(super) fn write_head(
     to: &mut impl Write,
     status: u16,
@@ -74,7 +74,7 @@ pub(super) fn write_head(
     to.flush()
 }
 
-/// Gives what a part of a path stands for, `%20` being a space; none if it stands for no text.
+/// Decodes percent-encoding in a part of a path. Returns `None` if the result is not text.
 pub(super) fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
@@ -130,7 +130,7 @@ fn read_chunks(from: &mut impl Read, mut rest: Vec<u8>) -> Result<Vec<u8>, Error
             continue;
         };
         let size = usize::try_from(size).map_err(|_| Error::TooLarge(MAX_BODY))?;
-        // Each chunk, the empty one at the end too, is followed by a line's end.
+        // Each chunk, including the empty last one, is followed by a line break.
         let end = start.saturating_add(size).saturating_add(2);
         while rest.len() < end {
             more(from, &mut rest, MAX_BODY)?;
@@ -164,7 +164,7 @@ fn more(from: &mut impl Read, buffer: &mut Vec<u8>, limit: usize) -> Result<(), 
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time, as a network may.
+    /// Returns a few bytes at a time, as a network may.
     struct Slowly<'a>(&'a [u8]);
 
     impl Read for Slowly<'_> {

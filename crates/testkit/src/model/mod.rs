@@ -1,8 +1,8 @@
-//! The scripted model: a server on loopback that plays the part of the Responses API for Codex.
+//! The scripted model: a loopback server that implements the Responses API for Codex.
 //!
-//! A [`Scenario`] says what the model answers, [`ModelServer`] answers it and records what it was
-//! asked, and [`CodexHome`] is a `CODEX_HOME` that leads there. Whatever is not scripted is refused,
-//! recorded, and fails [`ModelServer::assert_all_as_scripted`].
+//! A [`Scenario`] scripts the model's answers, [`ModelServer`] sends them and records the requests, and
+//! [`CodexHome`] is a `CODEX_HOME` that uses the server. A request that is not scripted is refused, recorded, and
+//! fails [`ModelServer::assert_all_as_scripted`].
 
 mod cli;
 mod codex_home;

@@ -1,4 +1,4 @@
-//! Reading a model's scenario: strict, with the place and the nearest known key in every complaint.
+//! Parses a model's scenario strictly. Every error names the position and suggests the nearest known key.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -11,14 +11,14 @@ use super::scenario::{
     Usage, UsageLimit, When,
 };
 
-/// How often something can be repeated by number; what shall go on has `"forever"`.
+/// Maximum number of numeric repetitions; use `"forever"` beyond that.
 const MOST_REPEATS: u32 = 10_000;
 
 const SCENARIO: &[&str] = &["description", "usage", "otherwise", "apart", "thread"];
 const THREAD: &[&str] = &["name", "when", "repeat", "turn"];
 const TURN: &[&str] = &["when", "response", "repeat"];
 const RESPONSE: &[&str] = &["delay_ms", "headers", "rate_limits", "items", "usage", "repeat"];
-/// The keys of a response that say how it ends; one of them at most.
+/// The keys that end a response; at most one of them is allowed.
 const ENDS: &[&str] = &["end", "failed", "incomplete", "context_overflow", "http", "usage_limit"];
 const USAGE_LIMIT: &[&str] = &["resets_at", "resets_in_s", "plan", "told"];
 const LIMIT: &[&str] = &["used_percent", "window_minutes", "resets_at", "resets_in_s"];
@@ -96,7 +96,7 @@ fn response(mut keys: Keys) -> Result<Response, Error> {
     let items: Vec<Item> = keys.tables("items")?.into_iter().map(item).collect::<Result<_, _>>()?;
     let end = end(&mut keys)?;
     if matches!(end, End::Http(_) | End::UsageLimit(_)) && !items.is_empty() {
-        return keys.place.wrong("what is answered by an HTTP status has no items");
+        return keys.place.wrong("a response with an HTTP status has no items");
     }
     let limits = keys.table("rate_limits")?.map(rate_limits).transpose()?;
     Ok(Response {
@@ -118,7 +118,7 @@ fn end(keys: &mut Keys) -> Result<End, Error> {
         several => {
             return keys
                 .place
-                .wrong(format!("one end per response, but here are {}", names(several)));
+                .wrong(format!("a response has one end, but this one has {}", names(several)));
         }
     };
     Ok(match key {
@@ -165,7 +165,7 @@ fn context_overflow(keys: &mut Keys) -> Result<End, Error> {
 fn http(keys: &mut Keys) -> Result<End, Error> {
     let Some(http) = keys.take::<Http>("http")? else { return Ok(End::Completed) };
     if !(200..600).contains(&http.status) {
-        return keys.place.wrong(format!("http: {} is no final HTTP status", http.status));
+        return keys.place.wrong(format!("http: {} is not a final HTTP status", http.status));
     }
     Ok(End::Http(http))
 }
@@ -220,7 +220,9 @@ fn item(mut keys: Keys) -> Result<Item, Error> {
             return keys.place.wrong(unknown("item", &key, &known));
         }
         several => {
-            return keys.place.wrong(format!("one kind per item, but here are {}", names(several)));
+            return keys
+                .place
+                .wrong(format!("an item has one kind, but this one has {}", names(several)));
         }
     };
     keys.only(&[&[*name], beside])?;
@@ -233,7 +235,7 @@ fn item(mut keys: Keys) -> Result<Item, Error> {
     })
 }
 
-/// Writes out what is repeated by number, each copy once, so that playing needs no counters.
+/// Expands numeric repetitions into copies, so that playing needs no counters.
 fn repeated<T: Clone>(all: Vec<T>, repeat: impl Fn(&mut T) -> &mut Repeat) -> Vec<T> {
     let mut out = Vec::new();
     for mut one in all {
@@ -260,7 +262,7 @@ fn forever_last(
     Ok(())
 }
 
-/// The table that is being read, and where it stands.
+/// The table that is being parsed, and its position.
 struct Keys {
     table: Table,
     place: Place,
@@ -327,7 +329,7 @@ impl Keys {
     }
 }
 
-/// Where something stands in the file.
+/// A position in the file.
 #[derive(Clone)]
 struct Place(Vec<String>);
 
@@ -344,7 +346,7 @@ impl Place {
         self.0.last().cloned().unwrap_or_default()
     }
 
-    /// Puts a name in the place of a number.
+    /// Replaces a number by a name.
     fn call(&mut self, name: &str) {
         if let Some(last) = self.0.last_mut().filter(|last| *last != name) {
             *last = format!("thread `{name}`");
@@ -364,7 +366,7 @@ impl Display for Place {
 
 fn unknown(what: &str, given: &str, known: &[&str]) -> String {
     let nearest = nearest(given, known);
-    format!("unknown {what} `{given}`; the nearest that is known is `{nearest}`")
+    format!("unknown {what} `{given}`; did you mean `{nearest}`?")
 }
 
 fn nearest<'a>(given: &str, known: &[&'a str]) -> &'a str {
@@ -372,7 +374,7 @@ fn nearest<'a>(given: &str, known: &[&'a str]) -> &'a str {
     known.iter().min_by_key(distance).copied().unwrap_or_default()
 }
 
-/// Adds the nearest known field to a complaint of serde, which lists all of them.
+/// Adds the nearest known field to a serde error, which lists all of them.
 fn with_nearest(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {
@@ -393,7 +395,7 @@ mod tests {
 
     #[track_caller]
     fn complaint(text: &str) -> String {
-        Scenario::parse(text).expect_err("this is no scenario").to_string()
+        Scenario::parse(text).expect_err("this is not a scenario").to_string()
     }
 
     fn in_response(text: &str) -> String {
@@ -403,22 +405,16 @@ mod tests {
     #[test]
     fn misspelt_keys_are_told_with_their_place_and_the_nearest() {
         for (text, told) in [
-            ("tread = 1", "scenario: unknown key `tread`; the nearest that is known is `thread`"),
-            (
-                "[usage]\ninptu = 1",
-                "scenario: usage: unknown key `inptu`; the nearest that is known is `input`",
-            ),
-            (
-                "[[thread]]\nnam = 'x'",
-                "thread 1: unknown key `nam`; the nearest that is known is `name`",
-            ),
+            ("tread = 1", "scenario: unknown key `tread`; did you mean `thread`?"),
+            ("[usage]\ninptu = 1", "scenario: usage: unknown key `inptu`; did you mean `input`?"),
+            ("[[thread]]\nnam = 'x'", "thread 1: unknown key `nam`; did you mean `name`?"),
             (
                 "[[thread]]\nname = 'fix'\nwhen = { promt = 'x' }",
-                "thread `fix`: when: unknown key `promt`; the nearest that is known is `prompt`",
+                "thread `fix`: when: unknown key `promt`; did you mean `prompt`?",
             ),
             (
                 "[[thread]]\n[[thread.turn]]\nresponses = []",
-                "thread 1, turn 1: unknown key `responses`; the nearest that is known is `response`",
+                "thread 1, turn 1: unknown key `responses`; did you mean `response`?",
             ),
         ] {
             assert_eq!(complaint(text), told);
@@ -428,28 +424,28 @@ mod tests {
     #[test]
     fn misspelt_items_and_ends_are_told() {
         for (text, told) in [
-            ("itmes = []", "unknown key `itmes`; the nearest that is known is `items`"),
+            ("itmes = []", "unknown key `itmes`; did you mean `items`?"),
             (
                 "items = [{ mesage = 'x' }]",
-                "item 1: unknown item `mesage`; the nearest that is known is `message`",
+                "item 1: unknown item `mesage`; did you mean `message`?",
             ),
             (
                 "items = [{ shell = 'x', wrkdir = '/' }]",
-                "unknown key `wrkdir`; the nearest that is known is `workdir`",
+                "unknown key `wrkdir`; did you mean `workdir`?",
             ),
             ("items = [{ shell = 'x', phase = 'commentary' }]", "unknown key `phase`"),
             (
                 "items = [{ shell = 'x', message = 'y' }]",
-                "one kind per item, but here are `message`, `shell`",
+                "an item has one kind, but this one has `message`, `shell`",
             ),
             ("items = [{ message = 1 }]", "message: invalid type"),
-            ("items = [{ wait_agents = false }]", "only `true` can be given here"),
-            ("end = 'hung'", "end: unknown value `hung`; the nearest that is known is `hang`"),
+            ("items = [{ wait_agents = false }]", "only `true` is allowed here"),
+            ("end = 'hung'", "end: unknown value `hung`; did you mean `hang`?"),
             (
                 "end = 'drop'\nincomplete = 'x'",
-                "one end per response, but here are `end`, `incomplete`",
+                "a response has one end, but this one has `end`, `incomplete`",
             ),
-            ("http = { status = 42 }", "42 is no final HTTP status"),
+            ("http = { status = 42 }", "42 is not a final HTTP status"),
             ("http = { status = 500 }\nitems = [{ message = 'x' }]", "has no items"),
             ("usage_limit = { plan = 'pro' }", "give `resets_at` or `resets_in_s`"),
             (

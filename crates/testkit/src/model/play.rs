@@ -1,4 +1,4 @@
-//! Plays a response on a connection, with its pauses, holds and rude ends.
+//! Plays a response on a connection, with its pauses, holds and abrupt ends.
 
 use std::io::{self, Write as _};
 use std::net::TcpStream;
@@ -10,8 +10,7 @@ use super::request::Request;
 use super::scenario::{End, Response, Usage};
 use super::server::{Outcome, Shared};
 
-/// Answers a request as the scenario says, and records what became of it. `Err` tells why this Codex
-/// cannot be told so.
+/// Answers a request as scripted, and records the outcome. `Err` explains why this Codex cannot receive the answer.
 pub(super) fn play(
     stream: &mut TcpStream,
     shared: &Shared,
@@ -66,7 +65,7 @@ impl Player<'_> {
         self.end(&response.end)
     }
 
-    /// Recorded before the client can know, so that whoever saw the end finds it recorded.
+    /// Records the answer before the client can know, so that a client that saw the end finds it recorded.
     fn answered(&self) {
         self.shared.record(self.number, Outcome::Answered);
     }
@@ -103,7 +102,7 @@ impl Player<'_> {
     }
 }
 
-/// Lets the connection end by a reset, as a broken network would.
+/// Makes the connection end with a reset, like a broken network.
 fn reset(stream: &TcpStream) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)
 }

@@ -1,12 +1,12 @@
-//! What Codex asked the model: the parts of a request that matching, playing and tests look at.
+//! A request of Codex to the model: the parts that matching, playing and tests use.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// How the request for a task's title begins; the terminal interface sends it in a hidden thread.
+/// The start of a request for a task title, which the terminal interface sends in a hidden thread.
 const TITLE_PROMPT: &str = "Generate a concise, single-line task title";
-/// How the request for a summary begins where Codex does not say what kind of request it is.
+/// The start of a compaction request, where Codex does not name the kind of request.
 const COMPACTION_PROMPT: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION";
 /// The headers that name the thread, the newest version's first.
 const THREAD_HEADERS: &[&str] = &["thread-id", "thread_id", "session-id", "session_id"];
@@ -14,16 +14,16 @@ const THREAD_HEADERS: &[&str] = &["thread-id", "thread_id", "session-id", "sessi
 /// One request to the model.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Its number among all requests, from 1.
+    /// Its number among all requests, starting at 1.
     pub number: usize,
-    /// By lower-case names.
+    /// Keyed by lower-case names.
     pub headers: BTreeMap<String, String>,
     pub body: Value,
-    /// What Codex says of the turn, in a header or in the body.
+    /// Codex's metadata about the turn, from a header or the body.
     metadata: Value,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A step of a turn.
@@ -55,13 +55,13 @@ impl Request {
         }
     }
 
-    /// The id of the thread.
+    /// Returns the id of the thread.
     pub fn thread(&self) -> &str {
         let header = THREAD_HEADERS.iter().find_map(|name| self.headers.get(*name));
         header.map(String::as_str).or(self.body["prompt_cache_key"].as_str()).unwrap_or_default()
     }
 
-    /// The id of the turn.
+    /// Returns the id of the turn.
     pub fn turn(&self) -> Option<&str> {
         self.metadata["turn_id"].as_str()
     }
@@ -70,29 +70,31 @@ impl Request {
         self.body["model"].as_str().unwrap_or_default()
     }
 
-    /// Whether a sub-agent asks.
+    /// Whether a sub-agent sent the request.
     pub fn is_subagent(&self) -> bool {
         self.headers.contains_key("x-openai-subagent")
     }
 
-    /// The last part of a sub-agent's path, where Codex tells it.
+    /// Returns the last part of a sub-agent's path, where Codex sends it.
     pub fn agent(&self) -> Option<&str> {
-        let path = self.metadata["agent_name"].as_str().filter(|_| self.is_subagent());
-        path.and_then(|path| path.rsplit('/').next())
+        if !self.is_subagent() {
+            return None;
+        }
+        self.metadata["agent_name"].as_str()?.rsplit('/').next()
     }
 
-    /// The newest message of a person or of another agent.
+    /// Returns the newest message of a user or of another agent.
     pub fn prompt(&self) -> String {
         self.prompts().pop().unwrap_or_default()
     }
 
-    /// All messages of persons and other agents, with what Codex adds in their name.
+    /// Returns all messages of users and other agents, including those that Codex adds in their name.
     pub fn prompts(&self) -> Vec<String> {
         let said = |item: &&Value| item["role"] == "user" || item["type"] == "agent_message";
         self.input().iter().filter(said).map(|item| text_of(&item["content"])).collect()
     }
 
-    /// The outputs of tools with the ids of their calls, oldest first.
+    /// Returns the outputs of tools with the ids of their calls, oldest first.
     pub fn outputs(&self) -> Vec<(String, String)> {
         let is_output =
             |item: &&Value| item["type"].as_str().is_some_and(|kind| kind.ends_with("_output"));
@@ -105,23 +107,23 @@ impl Request {
             .collect()
     }
 
-    /// The text of the newest output of a tool.
+    /// Returns the text of the newest tool output.
     pub fn last_output(&self) -> String {
         self.outputs().pop().map(|(_, text)| text).unwrap_or_default()
     }
 
-    /// The names of all tools that are offered, with their namespaces.
+    /// Returns the names of all offered tools, with their namespaces.
     pub fn tools(&self) -> Vec<String> {
         super::tools::Tools::of(self).names()
     }
 
-    /// The items of the conversation.
+    /// Returns the items of the conversation.
     pub fn input(&self) -> &[Value] {
         self.body["input"].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 }
 
-/// All text in a content: a string, parts, or an object with one of them.
+/// Returns all text in a content: a string, parts, or an object with one of them.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

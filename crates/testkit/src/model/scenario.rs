@@ -1,35 +1,35 @@
 //! The types of a model's scenario: threads, their turns, the model's responses and their items.
 //!
-//! A turn is Codex's turn; a response answers one request of it, and a turn has as many as it has
-//! model calls. [`super::parse`] reads all of this from TOML.
+//! A turn is Codex's turn. A response answers one request of it, and a turn has one per model call.
+//! [`super::parse`] reads all of this from TOML.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The size of a delta, in characters, unless `chunk` says otherwise.
+/// The default size of a delta in characters; `chunk` overrides it.
 const CHUNK: usize = 12;
 
-/// Everything that a model will answer.
+/// All answers of a model.
 #[derive(Debug, Clone, Default)]
 pub struct Scenario {
     pub description: String,
-    /// The usage of responses that give none.
+    /// The usage of responses without their own.
     pub usage: Usage,
-    /// The answer to what no thread answers; without it that is refused and counts as unexpected.
+    /// The answer to requests that match no thread. Without it they are refused as unexpected.
     pub otherwise: Option<Response>,
     pub apart: Apart,
     pub threads: Vec<Thread>,
 }
 
-/// What is said to hidden requests, which use up no turn.
+/// Answers to hidden requests, which use up no turn.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Apart {
-    /// The title of a task, for which the terminal interface asks.
+    /// The title of a task, which the terminal interface requests.
     pub title: String,
-    /// The summary to which a conversation is compacted.
+    /// The summary of a compacted conversation.
     pub compaction: String,
 }
 
@@ -45,26 +45,26 @@ impl Default for Apart {
 /// The answers to one of Codex's threads.
 #[derive(Debug, Clone)]
 pub struct Thread {
-    /// How records and complaints call it.
+    /// Its name in records and errors.
     pub name: String,
     pub when: When,
-    /// How many threads are answered so.
+    /// The number of threads that get these answers.
     pub repeat: Repeat,
     pub turns: Vec<Turn>,
 }
 
-/// Which thread is meant; all that is given must hold for the first request of the thread. Without
-/// anything given it is the next thread that a person began.
+/// Selects a thread. All given conditions must hold for the first request of the thread. Without any it selects the
+/// next thread that a user started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
     /// A part of the newest message to the model.
     pub prompt: Option<String>,
-    /// The number of the thread in order of appearance; sub-agents count.
+    /// The number of the thread in order of appearance, including sub-agents.
     pub number: Option<usize>,
-    /// Whether it is a sub-agent's thread; not, unless `agent` is given.
+    /// Whether it is a sub-agent's thread; the default is no, unless `agent` is given.
     pub subagent: Option<bool>,
-    /// The name of a sub-agent, where Codex tells it (not in 0.107).
+    /// The name of a sub-agent, where Codex reports it (not in 0.107).
     pub agent: Option<String>,
     /// The model's name.
     pub model: Option<String>,
@@ -73,17 +73,18 @@ pub struct When {
 /// The answers within one turn.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// A part of the message that begins it. Such a turn is taken whenever that comes, the others in their order.
+    /// A part of the message that starts the turn. Such a turn is used whenever it matches; the others are used in
+    /// order.
     pub when: Option<String>,
     pub responses: Vec<Response>,
     pub repeat: Repeat,
 }
 
-/// How often something is done.
+/// The number of repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
     Times(u32),
-    /// As often as it is asked for, even never. Only the last of its kind can be so.
+    /// As often as requested, even never. Only the last element of its kind can repeat forever.
     Forever,
 }
 
@@ -99,7 +100,7 @@ pub struct Response {
     /// The pause before the status line.
     pub delay_ms: u64,
     pub headers: BTreeMap<String, String>,
-    /// The account's limits, by the names of their windows; told in headers.
+    /// The account's limits, by the names of their windows; sent in headers.
     pub limits: Vec<(String, Limit)>,
     pub items: Vec<Item>,
     pub usage: Option<Usage>,
@@ -107,40 +108,40 @@ pub struct Response {
     pub repeat: Repeat,
 }
 
-/// How a response ends.
+/// The end of a response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum End {
     #[default]
     Completed,
     /// The connection is reset.
     Drop,
-    /// The stream ends in good order, but before `response.completed`.
+    /// The stream ends properly, but before `response.completed`.
     Cut,
-    /// Nothing more comes until the client has left.
+    /// Nothing more arrives until the client disconnects.
     Hang,
     /// `response.failed`.
     Failed { code: String, message: String },
     /// `response.incomplete`, with its reason.
     Incomplete(String),
-    /// No stream at all, but an HTTP status.
+    /// An HTTP status instead of a stream.
     Http(Http),
     /// HTTP 429 as Codex expects it for a usage limit.
     UsageLimit(UsageLimit),
 }
 
-/// An HTTP status in the place of a stream.
+/// An HTTP status instead of a stream.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
     pub status: u16,
-    /// A text as it is, anything else as JSON.
+    /// A string is sent as it is, anything else as JSON.
     #[serde(default)]
     pub body: Option<Value>,
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
 }
 
-/// A usage limit and when it ends.
+/// A usage limit and its reset time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageLimit {
     pub reset: Reset,
@@ -148,7 +149,7 @@ pub struct UsageLimit {
     pub told: Told,
 }
 
-/// Where a usage limit's reset time is told.
+/// Where the reset time of a usage limit is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
@@ -158,14 +159,14 @@ pub enum Told {
     Headers,
 }
 
-/// A moment: in seconds since 1970, or from the response on.
+/// A time: in seconds since 1970, or relative to the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reset {
     At(i64),
     In(i64),
 }
 
-/// A window of the account's limits, as an ordinary response tells it in its headers.
+/// A window of the account's limits, as an ordinary response reports it in its headers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     pub used_percent: f64,
@@ -173,7 +174,7 @@ pub struct Limit {
     pub reset: Option<Reset>,
 }
 
-/// The tokens that a response says it took.
+/// The token usage that a response reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Usage {
@@ -189,7 +190,7 @@ impl Default for Usage {
     }
 }
 
-/// One thing in a response. The variant's name in snake case is the key in the file.
+/// One item of a response. The variant's name in snake case is the key in the file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item {
@@ -197,13 +198,13 @@ pub enum Item {
     /// A message whose text is this value: a structured output.
     Json(Structured),
     Reasoning(Reasoning),
-    /// A command, by whatever tool this Codex has for that.
+    /// A command, by the tool that this Codex offers for it.
     Shell(Shell),
     Patch(Valued<String>),
     Plan(Plan),
-    /// Questions that wait for an answer.
+    /// Questions that block until they are answered.
     Ask(Valued<Vec<Question>>),
-    /// Questions that do not.
+    /// Questions that do not block.
     AskAsync(Valued<Vec<AsyncQuestion>>),
     /// A call of any tool by its name, such as a dynamic one.
     Tool(Call),
@@ -225,7 +226,7 @@ pub enum Item {
     RawBytes(Valued<String>),
 }
 
-/// Every key that names an item, with the keys that may stand beside it.
+/// The keys that name items, with the additional keys of each.
 pub(super) const ITEMS: &[(&str, &[&str])] = &[
     ("message", &["phase", "deltas", "unfinished"]),
     ("json", &["phase", "deltas"]),
@@ -250,7 +251,7 @@ pub(super) const ITEMS: &[(&str, &[&str])] = &[
     ("raw_bytes", &[]),
 ];
 
-/// An item with nothing beside it.
+/// An item without additional keys.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Valued<T> {
     pub value: T,
@@ -262,7 +263,7 @@ pub struct Message {
     pub text: String,
     pub phase: Option<Phase>,
     pub deltas: Option<Deltas>,
-    /// The deltas come, the finished message does not.
+    /// The deltas arrive, the finished message does not.
     #[serde(default)]
     pub unfinished: bool,
 }
@@ -285,7 +286,7 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Deltas {
-    /// How many characters come at once.
+    /// The number of characters per delta.
     pub chunk: usize,
     pub delay_ms: u64,
 }
@@ -300,7 +301,7 @@ impl Default for Deltas {
 pub struct Reasoning {
     #[serde(rename = "value")]
     pub summary: String,
-    /// The thoughts themselves, beside their summary.
+    /// The reasoning itself, beside its summary.
     pub raw: Option<String>,
     pub deltas: Option<Deltas>,
 }
@@ -400,7 +401,7 @@ pub struct Custom {
 pub struct Spawn {
     #[serde(rename = "value")]
     pub task: String,
-    /// The sub-agent's name, where Codex lets it be chosen.
+    /// The sub-agent's name, where Codex lets the model choose it.
     #[serde(default = "helper")]
     pub name: String,
     /// Whether it gets the history of its parent.
@@ -428,6 +429,6 @@ impl TryFrom<bool> for True {
     type Error = &'static str;
 
     fn try_from(value: bool) -> Result<Self, Self::Error> {
-        if value { Ok(Self) } else { Err("only `true` can be given here") }
+        if value { Ok(Self) } else { Err("only `true` is allowed here") }
     }
 }

@@ -1,9 +1,8 @@
-//! Where in the scenario each of Codex's threads is: pure, so that every rule can be tested alone.
+//! The position of each Codex thread in the scenario. Pure, so that every rule can be tested alone.
 //!
-//! A thread takes the first scripted thread that is free and meant for it. A new turn id takes the
-//! next turn, whatever was left of the last one, or before that the first that is meant for its
-//! message; where Codex tells no turn id, the next turn begins when the responses of the last are
-//! used up.
+//! A thread takes the first free scripted thread that matches it. A new turn id takes the first turn that matches
+//! its message, or else the next turn, even if the last one has unused responses. Where Codex sends no turn id, the
+//! next turn starts when the responses of the last one are used up.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,19 +10,19 @@ use std::fmt;
 use super::request::{Kind, Request};
 use super::scenario::{Item, Message, Repeat, Response, Scenario, Thread, Usage, When};
 
-/// What was scripted for a request.
+/// The scripted answer of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Served {
     Scripted(Place),
     /// A hidden request, which uses up nothing.
     Apart(Kind),
-    /// Nothing was, and the scenario has an answer for that.
+    /// Not scripted; the scenario's default answer was used.
     Otherwise,
-    /// Nothing was, and it was refused for this reason.
+    /// Not scripted; refused for this reason.
     Unexpected(String),
 }
 
-/// A response's place in the scenario; numbers are from 1.
+/// The position of a response in the scenario; numbers start at 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub thread: String,
@@ -37,28 +36,28 @@ impl fmt::Display for Place {
     }
 }
 
-/// The scenario and how far it has been played.
+/// The scenario and its progress.
 pub(super) struct Script {
     scenario: Scenario,
     /// How often each scripted thread was taken.
     taken: Vec<u32>,
-    /// By the ids of Codex's threads.
+    /// Keyed by the ids of Codex's threads.
     threads: BTreeMap<String, Position>,
 }
 
 struct Position {
-    /// The scripted thread; none was free for an unexpected one.
+    /// The scripted thread, or `None` if the thread was unexpected.
     script: Option<usize>,
     turn_id: Option<String>,
-    /// The turns that were begun, in their order.
+    /// The started turns, in order.
     begun: Vec<Begun>,
 }
 
-/// A turn that Codex began.
+/// A turn that Codex started.
 struct Begun {
-    /// Which turn of the scripted thread answers it; none was left for an unexpected one.
+    /// The turn of the scripted thread that answers it, or `None` if it was unexpected.
     turn: Option<usize>,
-    /// How many responses were asked for.
+    /// The number of requested responses.
     asked: usize,
 }
 
@@ -72,13 +71,13 @@ impl Script {
         self.scenario.usage
     }
 
-    /// Adds further threads behind those that are there.
+    /// Appends further threads.
     pub(super) fn add(&mut self, threads: Vec<Thread>) {
         self.taken.extend(threads.iter().map(|_| 0));
         self.scenario.threads.extend(threads);
     }
 
-    /// What this request is answered; nothing if it was not expected.
+    /// Returns the answer to a request; none if it was unexpected.
     pub(super) fn answer(&mut self, request: &Request) -> (Served, Option<Response>) {
         let apart = &self.scenario.apart;
         match request.kind() {
@@ -94,7 +93,7 @@ impl Script {
         }
     }
 
-    /// What was scripted and never asked for.
+    /// Describes the scripted answers that were never requested.
     pub(super) fn left_over(&self) -> Vec<String> {
         let threads = self.scenario.threads.iter().zip(&self.taken);
         let never = threads.filter_map(|(thread, taken)| match thread.repeat {
@@ -115,7 +114,7 @@ impl Script {
             let position = self.begin(request);
             self.threads.insert(request.thread().to_owned(), position);
         }
-        let position = self.threads.get_mut(request.thread()).expect("it was just put there");
+        let position = self.threads.get_mut(request.thread()).expect("it was just inserted");
         let Some(script) = position.script else {
             return Err(format!("no thread is scripted for the prompt {:?}", request.prompt()));
         };
@@ -174,7 +173,7 @@ impl Position {
         Ok((place, response.clone()))
     }
 
-    /// Gives the turn that answers a message: one that is meant for it, or the next of the others.
+    /// Returns the turn that answers a message: a matching one, or the next of the others.
     fn take(&self, thread: &Thread, prompt: &str) -> Option<usize> {
         let free = |at: &usize| {
             thread.turns[*at].repeat == Repeat::Forever
@@ -250,7 +249,7 @@ mod tests {
         Script::new(Scenario::parse(text).unwrap())
     }
 
-    /// The place that answers, or why none does.
+    /// Returns the position that answers, or the reason why none does.
     fn place(script: &mut Script, request: &Request) -> String {
         match script.answer(request).0 {
             Served::Scripted(place) => place.to_string(),

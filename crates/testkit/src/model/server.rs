@@ -1,4 +1,4 @@
-//! The server: a thread per connection, one record of everything that was asked, and its control.
+//! The server: one thread per connection, a record of all requests, and a control interface.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,9 +20,9 @@ use super::script::{Script, Served};
 use crate::clock::Deadline;
 use crate::harness::eventually;
 
-/// How often a waiting stream looks whether its client is still there.
+/// How often a waiting stream checks whether its client is still connected.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a client may take to send its request or to take a piece of its answer.
+/// How long a client may take to send its request or to read a piece of its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The path that releases the hold whose name follows.
@@ -36,7 +36,7 @@ pub struct ModelServer {
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// A request and what became of it.
+/// A request and its outcome.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     pub request: Request,
@@ -44,14 +44,14 @@ pub struct Recorded {
     pub outcome: Outcome,
 }
 
-/// What became of an answer.
+/// The outcome of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is being given.
+    /// It is in progress.
     Open,
-    /// It was given to its scripted end, whatever that is.
+    /// It was sent up to its scripted end.
     Answered,
-    /// The client left, or the server stopped, before that.
+    /// The client disconnected, or the server stopped, before that.
     ClientLeft,
 }
 
@@ -65,10 +65,10 @@ impl ModelServer {
         Self::bind(scenario, 0).expect("a port on loopback can be had")
     }
 
-    /// Starts a server whose scenario is this text.
+    /// Starts a server with this text as its scenario.
     ///
     /// # Panics
-    /// If it is no scenario, or the machine has no loopback.
+    /// If the text is not a scenario, or the machine has no loopback.
     #[track_caller]
     pub fn play(scenario: &str) -> Self {
         let scenario = Scenario::parse(scenario);
@@ -87,7 +87,7 @@ impl ModelServer {
         Ok(Self { address, shared, acceptor: Some(acceptor) })
     }
 
-    /// The `base_url` of a model provider.
+    /// Returns the `base_url` of a model provider.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -96,12 +96,12 @@ impl ModelServer {
         self.address.port()
     }
 
-    /// All requests so far, in order.
+    /// Returns all requests so far, in order.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.lock().requests.clone()
     }
 
-    /// Waits for a request that is meant; fails the test if none comes.
+    /// Waits for a matching request; fails the test if none arrives.
     #[track_caller]
     pub fn wait_for_request(&self, what: &str, meant: impl Fn(&Recorded) -> bool) -> Recorded {
         eventually(what, || {
@@ -111,7 +111,7 @@ impl ModelServer {
         })
     }
 
-    /// Waits until a stream stands at this hold.
+    /// Waits until a stream reaches this hold.
     #[track_caller]
     pub fn wait_for_hold(&self, name: &str) {
         eventually(&format!("a stream at the hold `{name}`"), || {
@@ -121,55 +121,52 @@ impl ModelServer {
         });
     }
 
-    /// Lets the streams at this hold go on, and all that come to it later.
+    /// Releases the streams at this hold, and all that reach it later.
     pub fn release(&self, name: &str) {
         self.shared.release(name);
     }
 
-    /// Adds the threads of another scenario behind those that are there.
+    /// Appends the threads of another scenario to the present ones.
     pub fn add(&self, scenario: Scenario) {
         self.shared.lock().script.add(scenario.threads);
     }
 
-    /// How many answers are being given.
+    /// Returns the number of answers in progress.
     pub fn open_streams(&self) -> usize {
         let open = |recorded: &&Recorded| recorded.outcome == Outcome::Open;
         self.shared.lock().requests.iter().filter(open).count()
     }
 
-    /// What was asked without being scripted, in words.
+    /// Describes the requests that were not scripted.
     pub fn unexpected(&self) -> Vec<String> {
         self.shared.lock().unexpected()
     }
 
-    /// What was scripted and not asked for, in words.
+    /// Describes the scripted answers that were not requested.
     pub fn left_over(&self) -> Vec<String> {
         self.shared.lock().script.left_over()
     }
 
-    /// Fails the test if anything was asked that was not scripted.
+    /// Fails the test if any request was not scripted.
     #[track_caller]
     pub fn assert_nothing_unexpected(&self) {
         let unexpected = self.unexpected();
-        assert!(
-            unexpected.is_empty(),
-            "the model was asked what was not scripted: {unexpected:#?}"
-        );
+        assert!(unexpected.is_empty(), "unexpected requests to the model: {unexpected:#?}");
     }
 
-    /// Fails the test if anything was asked that was not scripted, or scripted and not asked.
+    /// Fails the test if a request was not scripted, or a scripted answer was not requested.
     #[track_caller]
     pub fn assert_all_as_scripted(&self) {
         self.assert_nothing_unexpected();
         let left = self.left_over();
-        assert!(left.is_empty(), "the model was not asked all that was scripted: {left:#?}");
+        assert!(left.is_empty(), "scripted answers were not requested: {left:#?}");
     }
 }
 
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.stop();
-        // Wakes the acceptor, which then sees that it is to end; if that fails it is awake already.
+        // Wakes the acceptor, which then sees the stop flag. If that fails, it is awake already.
         drop(TcpStream::connect(self.address));
         if let Some(acceptor) = self.acceptor.take()
             && acceptor.join().is_err()
@@ -180,21 +177,21 @@ impl Drop for ModelServer {
     }
 }
 
-/// What the threads of a server share.
+/// The state that a server's threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Makes ids of different servers different, since a thread may outlive its server.
+    /// Makes ids unique across servers, because a thread may outlive its server.
     pub(super) nonce: String,
 }
 
 struct State {
     script: Script,
     requests: Vec<Recorded>,
-    /// Requests to paths that no model has.
+    /// Requests to paths that the API does not have.
     strays: Vec<String>,
-    /// The holds at which streams stand now.
+    /// The holds at which streams wait now.
     held: Vec<String>,
     released: BTreeSet<String>,
     stopping: bool,
@@ -246,13 +243,13 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits so long, or until the client leaves.
+    /// Waits for this time, or until the client disconnects.
     pub(super) fn pause(&self, stream: &TcpStream, pause: Duration) -> io::Result<()> {
         let deadline = Deadline::after(pause);
         self.wait(stream, |_| deadline.passed(), || deadline.left())
     }
 
-    /// Waits until the hold is released, or the client leaves.
+    /// Waits until the hold is released, or the client disconnects.
     pub(super) fn hold(&self, stream: &TcpStream, name: &str) -> io::Result<()> {
         self.lock().held.push(name.to_owned());
         let waited = self.wait(stream, |state| state.released.contains(name), || LOOK);
@@ -263,7 +260,7 @@ impl Shared {
         waited
     }
 
-    /// Waits until the client leaves.
+    /// Waits until the client disconnects.
     pub(super) fn hang(&self, stream: &TcpStream) -> io::Result<()> {
         self.wait(stream, |_| false, || LOOK)
     }
@@ -285,7 +282,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Records a request and gives what the scenario says to it.
+    /// Records a request and returns its scripted answer.
     fn take(&self, headers: BTreeMap<String, String>, body: Value) -> Taken {
         let mut state = self.lock();
         let request = Request::new(state.requests.len() + 1, headers, body);
@@ -330,7 +327,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             break;
         }
         connections.retain(|connection| !connection.is_finished());
-        // A connection that is lost before it is accepted is its client's matter.
+        // A connection that is lost before it is accepted is the client's problem.
         let Ok(stream) = stream else { continue };
         let shared = Arc::clone(shared);
         connections.push(thread::spawn(move || serve(stream, &shared)));
@@ -339,7 +336,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     assert!(panicked == 0, "{panicked} connections of the scripted model panicked");
 }
 
-/// Answers one request; whatever goes wrong with the connection is the client's to notice.
+/// Answers one request. Connection errors are left for the client to notice.
 fn serve(mut stream: TcpStream, shared: &Shared) {
     let prepared = stream
         .set_nodelay(true)
@@ -354,7 +351,7 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
     }
 }
 
-/// Answers a request, or gives the answer that is no stream.
+/// Streams the answer of a request, or returns an answer that is not a stream.
 fn route(stream: &mut TcpStream, shared: &Shared, message: Message) -> Option<Plain> {
     let path = message.path.split('?').next().unwrap_or_default();
     match (message.method.as_str(), path) {
@@ -375,13 +372,13 @@ fn released(shared: &Shared, message: &Message, path: &str) -> Plain {
             shared.release(&name);
             json_answer(&json!({}))
         }
-        None => shared.stray(message, "the name of the hold is not encoded well"),
+        None => shared.stray(message, "the name of the hold is not valid percent-encoding"),
     }
 }
 
 fn model_call(stream: &mut TcpStream, shared: &Shared, message: Message) -> Option<Plain> {
     let Ok(body) = serde_json::from_slice(&message.body) else {
-        return Some(shared.stray(&message, "the body is no JSON, or is compressed"));
+        return Some(shared.stray(&message, "the body is not JSON, or is compressed"));
     };
     let taken = shared.take(message.headers, body);
     let number = taken.request.number;
@@ -436,7 +433,7 @@ fn summary(requests: &[Recorded]) -> String {
     format!("{} requests: {}", all.len(), all.join("; "))
 }
 
-/// Tells whether the other side has closed its end.
+/// Whether the peer has closed its end.
 fn has_left(stream: &TcpStream) -> bool {
     let mut byte = [0_u8; 1];
     match recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -445,7 +442,7 @@ fn has_left(stream: &TcpStream) -> bool {
     }
 }
 
-/// Reads with patience, but not beyond the server's end.
+/// Reads with a deadline, and not beyond the server's stop.
 struct Patient<'a> {
     stream: &'a TcpStream,
     shared: &'a Shared,

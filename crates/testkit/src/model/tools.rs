@@ -1,24 +1,23 @@
-//! Calls of tools in the form that this Codex offers them: one scenario serves all versions and models.
+//! Tool calls in the form that this Codex offers: one scenario serves all versions and models.
 //!
-//! Three forms are known: functions of their own (`exec_command`, `shell_command`, `shell`), free-form
-//! tools (`apply_patch`), and code mode, where one free-form tool `exec` runs JavaScript that calls
-//! the others.
+//! There are three forms: functions (`exec_command`, `shell_command`, `shell`), free-form tools (`apply_patch`),
+//! and code mode, where one free-form tool `exec` runs JavaScript that calls the others.
 
 use serde_json::{Map, Value, json};
 
 use super::request::Request;
 use super::scenario::{Call, Custom, Plan, Shell, Spawn, WaitAgents};
 
-/// The namespace of plain tools, which calls leave out.
+/// The namespace of plain tools, which calls omit.
 const PLAIN: &str = "functions";
-/// The namespace of sub-agents where they are found by `tool_search` only.
+/// The namespace of sub-agents where only `tool_search` finds them.
 const FOUND_AGENTS: &str = "multi_agent_v1";
-/// How long a wait for sub-agents lasts unless the scenario says otherwise; Codex takes no less.
+/// The default duration of a wait for sub-agents, in milliseconds; also Codex's minimum.
 const WAIT_AGENTS_MS: u64 = 10_000;
-/// Lets a script wait for an approval for as long as a test does, where Codex would go on after 30 s.
+/// Lets a script wait for an approval as long as a test does. Codex would continue after 30 s.
 const PATIENT: &str = "// @exec: {\"yield_time_ms\": 3600000}\n";
 
-/// A call, still without its ids.
+/// A tool call, still without its ids.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Called {
     Function { name: String, namespace: Option<String>, arguments: Value },
@@ -77,7 +76,7 @@ impl Tools {
         self.offered.iter().find(|tool| tool.name == name)
     }
 
-    /// Tells whether a script can call this tool.
+    /// Whether a script can call this tool.
     fn is_nested(&self, name: &str) -> bool {
         let declared = format!("### `{name}`");
         self.get("exec").is_some_and(|exec| exec.free_form && exec.description.contains(&declared))
@@ -127,7 +126,7 @@ pub(super) fn patch(patch: &str, tools: &Tools) -> Result<Called, String> {
         None if tools.is_nested("apply_patch") => {
             Ok(script(format!("text(await tools.apply_patch({}));", json!(patch))))
         }
-        // Codex takes a patch from a command that looks like this one.
+        // Codex extracts a patch from a command of this form.
         None => shell(&by_command(patch), tools),
     }
 }
@@ -159,7 +158,7 @@ pub(super) fn ask(tool: &str, questions: Value, tools: &Tools) -> Result<Called,
     offered(tool, arguments, tools).ok_or_else(|| tools.missing(&format!("`{tool}`")))
 }
 
-/// A call of any tool: as it is offered, or as told if it is not.
+/// Returns a call of any tool: in the form offered, or as scripted if it is not offered.
 pub(super) fn call(call: &Call, tools: &Tools) -> Called {
     let nested = match &call.namespace {
         Some(namespace) => format!("{namespace}__{}", call.tool),
@@ -225,7 +224,7 @@ pub(super) fn wait_agents(
     }
 }
 
-/// The ids of the sub-agents that this thread began.
+/// Returns the ids of the sub-agents that this thread started.
 fn spawned(request: &Request) -> Vec<String> {
     let id = |output: &str| {
         let output: Value = serde_json::from_str(output).ok()?;
@@ -234,7 +233,7 @@ fn spawned(request: &Request) -> Vec<String> {
     request.outputs().iter().filter_map(|(_, output)| id(output)).collect()
 }
 
-/// A call of a tool that is offered directly or to scripts.
+/// Returns a call of a tool that is offered directly or to scripts.
 fn offered(name: &str, arguments: Value, tools: &Tools) -> Option<Called> {
     match tools.get(name) {
         Some(tool) => Some(function(name, tool.namespace.as_deref(), arguments)),

@@ -1,10 +1,10 @@
-//! The text of a flood: known in advance, so that a reader can tell whether a byte was lost.
+//! The text of a flood: known in advance, so that a reader can detect a lost byte.
 
 use std::io::{self, Write};
 
 use super::Flood;
 
-/// The narrowest line that can carry a digit and a newline.
+/// The minimum width of a line with a digit and a newline.
 const NARROWEST_LINE: usize = 2;
 
 /// Writes the whole flood: numbered lines of one width, cut so that the total is exact.
@@ -14,7 +14,7 @@ pub fn write_flood(out: &mut impl Write, flood: &Flood) -> io::Result<()> {
     while left > 0 {
         let line = numbered_line(number, width);
         let take = usize::try_from(left).map_or(line.len(), |left| left.min(line.len()));
-        // A cut line is ended too, by the line's tail: the flood always ends with a newline.
+        // A cut line keeps its newline, so the flood always ends with one.
         out.write_all(&line[..take - 1])?;
         out.write_all(b"\n")?;
         left -= take as u64;

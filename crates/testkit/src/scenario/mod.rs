@@ -1,4 +1,4 @@
-//! Scenarios: what a scripted agent is told to do, read strictly from TOML.
+//! Scenarios: the instructions of a scripted agent, parsed strictly from TOML.
 
 mod flood;
 mod parse;

@@ -1,4 +1,4 @@
-//! Reading a scenario: strict, so that a misspelt step is an error and not a step less.
+//! Parses a scenario strictly, so that a misspelt step is an error and not a missing step.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use super::step::{ACTIONS, Action, Repeat, Scenario, Step, WITH_OPTIONS};
 use super::text::{RUNTIME_NAMES, placeholders, render};
 
-/// How deep `repeat` may be nested.
+/// Maximum nesting depth of `repeat`.
 const MAX_NESTING: usize = 8;
 
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum Error {
     Step { step: String, why: String },
 }
 
-/// Reads a scenario, with `vars` in the place of its `{{name}}` placeholders.
+/// Parses a scenario, with `vars` for its `{{name}}` placeholders.
 pub fn parse(text: &str, vars: &BTreeMap<String, String>) -> Result<Scenario, Error> {
     let file: File = toml::from_str(text).map_err(|error| Error::Toml(Box::new(error)))?;
     let steps = steps(&file.step, "", vars)?;
@@ -75,13 +75,14 @@ fn action_key(table: &Table) -> Result<String, String> {
     match keys.as_slice() {
         [key] => Ok((*key).clone()),
         [] => Err(format!(
-            "no action among its keys ({}); actions are {}",
+            "no action among its keys ({}); the actions are {}",
             names(table.keys()),
             ACTIONS.join(", ")
         )),
-        several => {
-            Err(format!("one action per step, but here are {}", names(several.iter().copied())))
-        }
+        several => Err(format!(
+            "a step has one action, but this one has {}",
+            names(several.iter().copied())
+        )),
     }
 }
 
@@ -125,7 +126,7 @@ fn repeat(value: Value, number: &str, vars: &BTreeMap<String, String>) -> Result
     Ok(Action::Repeat(Repeat { times: raw.times, steps }))
 }
 
-/// Puts the variables into every text below a value.
+/// Fills the variables into every text below a value.
 fn rendered(value: Value, vars: &BTreeMap<String, String>) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => Value::String(rendered_text(&text, vars)?),
@@ -145,15 +146,13 @@ fn rendered(value: Value, vars: &BTreeMap<String, String>) -> Result<Value, Stri
 fn rendered_text(text: &str, vars: &BTreeMap<String, String>) -> Result<String, String> {
     let known = |name: &str| vars.contains_key(name) || RUNTIME_NAMES.contains(&name);
     match placeholders(text).into_iter().find(|name| !known(name)) {
-        Some(name) => {
-            Err(format!("nothing is known of `{{{{{name}}}}}`; give it with --vars {name}=…"))
-        }
+        Some(name) => Err(format!("`{{{{{name}}}}}` has no value; give it with --vars {name}=…")),
         None => Ok(render(text, vars)),
     }
 }
 
-/// The agent replaces itself to ignore TERM: what it had read ahead of stdin would be lost, and a
-/// late reporter would take that for the agent's end.
+/// Rejects a misplaced `ignore_term`. The agent replaces itself to ignore TERM: buffered stdin would be lost, and a
+/// late reporter would mistake that for the agent's exit.
 fn check_ignore_term(steps: &[Step]) -> Result<(), Error> {
     let is_ignore_term = |action: &Action| matches!(action, Action::IgnoreTerm(_));
     let mut too_late = false;
@@ -166,7 +165,7 @@ fn check_ignore_term(steps: &[Step]) -> Result<(), Error> {
             );
         }
         if !is_ignore_term(action) && any_action(action, &is_ignore_term) {
-            return wrong("`ignore_term` cannot stand inside `repeat`");
+            return wrong("`ignore_term` is not allowed inside `repeat`");
         }
         too_late |= any_action(action, &is_lost_by_exec);
     }
@@ -177,7 +176,7 @@ fn is_lost_by_exec(action: &Action) -> bool {
     matches!(action, Action::WaitInput(_) | Action::ReadLine(_) | Action::ReportAfterExit(_))
 }
 
-/// Tells whether an action, or one within it, is wanted.
+/// Whether an action, or one nested in it, matches.
 fn any_action(action: &Action, wanted: &dyn Fn(&Action) -> bool) -> bool {
     let mut within: &[Step] = &[];
     if let Action::Repeat(repeat) = action {

@@ -14,12 +14,12 @@ const SAMPLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The text of a sample scenario.
+/// Returns the text of a sample scenario.
 pub fn sample(name: &str) -> Option<&'static str> {
     SAMPLES.iter().find(|(sample, _)| *sample == name).map(|(_, text)| *text)
 }
 
-/// The names of all sample scenarios.
+/// Returns the names of all sample scenarios.
 pub fn sample_names() -> impl Iterator<Item = &'static str> {
     SAMPLES.iter().map(|(name, _)| *name)
 }

@@ -1,4 +1,4 @@
-//! The types of a scenario: steps, their actions and what each action takes.
+//! The types of a scenario: steps, actions and their parameters.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use base64::Engine as _;
 use serde::Deserialize;
 use serde::de::Error as _;
 
-/// How long `wait_file` waits unless `within_ms` says otherwise.
+/// The default time limit of `wait_file`; `within_ms` overrides it.
 const WAIT_FILE_MS: u64 = 60_000;
-/// How long a grandchild lives unless `seconds` says otherwise.
+/// The default life of a grandchild; `seconds` overrides it.
 const GRANDCHILD_SECONDS: u64 = 60;
-/// The width of a flood's lines, newline included, unless `line` says otherwise.
+/// The default width of a flood's lines, including the newline; `line` overrides it.
 const FLOOD_LINE: usize = 80;
 
 /// A whole scenario.
@@ -23,12 +23,12 @@ pub struct Scenario {
 /// One step: an action, perhaps only for one launch of the attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The launch (1 is the first) for which the step is meant; `None` means every launch.
+    /// The launch (1 is the first) in which the step runs; `None` means every launch.
     pub if_launch: Option<u32>,
     pub action: Action,
 }
 
-/// What a step does. The variant's name in snake case is the key in the file.
+/// The action of a step. The variant's name in snake case is the key in the file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -62,12 +62,12 @@ pub enum Action {
     Hang(True),
     Exit(u8),
     Die(i32),
-    /// Read by the parser itself, because its steps are numbered within it.
+    /// Parsed separately, because its steps are numbered within it.
     #[serde(skip)]
     Repeat(Repeat),
 }
 
-/// Every key that names an action.
+/// The keys that name actions.
 pub(super) const ACTIONS: &[&str] = &[
     "say",
     "err",
@@ -102,14 +102,14 @@ pub(super) const ACTIONS: &[&str] = &[
     "repeat",
 ];
 
-/// The actions that take further keys beside their own; their value is handed over as `value`.
+/// The actions with additional keys beside their own; their value is passed on as `value`.
 pub(super) const WITH_OPTIONS: &[&str] = &["report", "run", "wait_file", "wait_input", "read_line"];
 
 /// Bytes written as text: `\xHH`, `\n`, `\r`, `\t`, `\e`, `\0`, `\\`, or `base64:…` for the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
-/// A switch that can only be switched on: `false` would be a step that does nothing.
+/// A switch that can only be on: `false` would be a step that does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct True;
 
@@ -136,9 +136,9 @@ pub enum Forgery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flood {
-    /// How many bytes in all, exactly.
+    /// The exact total number of bytes.
     pub bytes: u64,
-    /// The width of a line, newline included.
+    /// The width of a line, including the newline.
     #[serde(default = "flood_line")]
     pub line: usize,
     #[serde(default)]
@@ -162,16 +162,16 @@ pub struct Report {
     #[serde(rename = "value")]
     pub claim: String,
     pub message: Option<String>,
-    /// Further arguments, given as they are.
+    /// Additional arguments, passed as they are.
     #[serde(default)]
     pub args: Vec<String>,
-    /// The file that gets what `provost report` printed.
+    /// The file for the output of `provost report`.
     pub reply_to: Option<String>,
     #[serde(default)]
     pub expect_exit: Expect,
 }
 
-/// `provost report`, run by a grandchild once this process has ended.
+/// `provost report`, run by a grandchild after this process has exited.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LateReport {
@@ -179,7 +179,7 @@ pub struct LateReport {
     pub message: Option<String>,
     #[serde(default)]
     pub after_ms: u64,
-    /// The file that gets what `provost report` printed.
+    /// The file for the output of `provost report`.
     pub reply_to: Option<String>,
 }
 
@@ -199,7 +199,7 @@ pub struct Run {
     pub expect_exit: Expect,
 }
 
-/// The exit code a command must have; anything else ends the scenario as broken.
+/// The expected exit code of a command; any other breaks the scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     Code(i32),
@@ -242,18 +242,18 @@ pub struct ReadLine {
     pub on_eof: OnEof,
 }
 
-/// A line of the file in which Codex writes down a conversation.
+/// A line of a Codex rollout.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The conversation, if it is another one than the agent's own.
+    /// The conversation, if it is not the agent's own.
     pub thread: Option<String>,
     #[serde(rename = "type")]
     pub kind: String,
     pub payload: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What the end of stdin does to a step that reads it.
+/// The effect of the end of stdin on a step that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnEof {
     Exit(u8),
@@ -268,11 +268,11 @@ pub struct Spawn {
     pub kind: Kind,
     #[serde(default = "grandchild_seconds")]
     pub seconds: u64,
-    /// The file to which the grandchildren's pids are added, one per line.
+    /// The file to which the grandchildren's pids are appended, one per line.
     pub pids: Option<String>,
 }
 
-/// How a grandchild lives.
+/// The behaviour of a grandchild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -290,7 +290,7 @@ pub struct Repeat {
 }
 
 impl Spawn {
-    /// How long each grandchild lives.
+    /// Returns how long each grandchild lives.
     pub fn life(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
@@ -313,7 +313,7 @@ impl<'de> Deserialize<'de> for True {
         if bool::deserialize(from)? {
             Ok(Self)
         } else {
-            Err(D::Error::custom("only `true` can be given here; leave the step out instead"))
+            Err(D::Error::custom("only `true` is allowed here; omit the step instead"))
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// The names that the agent itself knows while it runs; all others come from `--vars`.
+/// The names that the agent itself fills in while it runs; all others come from `--vars`.
 pub const RUNTIME_NAMES: &[&str] = &["input", "input_key", "launch_no", "pid", "n"];
 
-/// Puts values in the place of `{{name}}`; what `values` does not have is left as it stands.
+/// Replaces `{{name}}` by its value; names without a value stay as they are.
 pub fn render(text: &str, values: &BTreeMap<String, String>) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, name, after)) = next_placeholder(rest) {
@@ -20,7 +20,7 @@ pub fn render(text: &str, values: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// The names of all placeholders in a text.
+/// Returns the names of all placeholders in a text.
 pub(super) fn placeholders(text: &str) -> Vec<&str> {
     let (mut names, mut rest) = (Vec::new(), text);
     while let Some((_, name, after)) = next_placeholder(rest) {

@@ -1,12 +1,12 @@
-//! A whole task that the demo and a test play with real Codex: a manager and two workers, a loop of three iterations. One
-//! worker proposes what has to hold; the other is killed in the middle of the second iteration and goes on; the
-//! third is asked for without proof, and refused; a word is given where a receipt is needed, and refused; the
-//! finish is refused while a criterion is open, and granted when it is proved.
+//! A whole team that the demo and a test play with real Codex: a manager, two workers and a loop of three
+//! iterations. One worker proposes a criterion. The other is killed in the middle of the second iteration and
+//! resumes. The third iteration is requested without evidence, and refused. A statement is given where a receipt is
+//! needed, and refused. The finish is refused while a criterion is open, and granted when it is verified.
 //!
-//! The manager acts on what others say and on what Provost tells it of its checks, whatever order that comes in: each of
-//! its turns is meant for one such message, and news that it was not waiting for are answered by waiting.
+//! The manager reacts to messages of members and of Provost's checks, in whatever order they arrive: each of its
+//! turns matches one such message, and it answers unexpected news by waiting.
 
-/// What is asked for, and what the task is called.
+/// The goal and the name of the team.
 pub const GOAL: &str = "Write down in limits.txt how often each caller may call.";
 pub const NAME: &str = "limits";
 
@@ -15,7 +15,7 @@ pub const HAND: &str = "hand";
 pub const MATE: &str = "mate";
 pub const BOSS: &str = "boss";
 
-/// What the repository begins with.
+/// The initial files of the repository.
 pub const FILES: [(&str, &str); 1] = [("check.sh", CHECK_SH)];
 
 const CHECK_SH: &str = r#"#!/bin/sh
@@ -25,24 +25,24 @@ if grep -v -E '^[a-z]+ [0-9]+$' limits.txt; then echo "that is no limit"; exit 1
 echo "$(wc -l < limits.txt) limits"
 "#;
 
-/// The command that proves each iteration.
+/// The command that verifies each iteration.
 pub const CHECK: &str = "sh check.sh";
 
-/// What the second worker proposes, and the command that proves it.
+/// The criterion that the second worker proposes, and the command that verifies it.
 pub const CRITERION: &str = "Whoever is not named has a limit too.";
 pub const PROOF: &str = "grep -q '^anyone ' limits.txt";
 
-/// The door at which the first worker stands in the middle of the second iteration, with half of a line written.
+/// The hold of the first worker in the middle of the second iteration, with half of a line written.
 pub const HALF_WAY: &str = "half-way";
 
-/// The door at which the manager stands once the third iteration was refused.
+/// The hold of the manager after the third iteration was refused.
 pub const AT_THE_GATE: &str = "at the gate";
 
-/// How many calls of each member's tools are refused in the whole story: the manager's word for a criterion that has a
-/// command, its third iteration without proof, and its first finish; the first worker's word for the tests.
+/// The number of refused tool calls of each member. The manager: a statement for a criterion with a command, the
+/// third iteration without evidence, and the first finish. The first worker: a statement about the tests.
 pub const REFUSED: [(&str, usize); 3] = [(BOSS, 3), (HAND, 1), (MATE, 0)];
 
-/// Gives the words of the command that opens the task.
+/// Returns the words of the command that opens the team.
 pub fn pair() -> Vec<String> {
     let agent = |name: &str| format!("{name}=codex");
     let mut words = vec!["pair".to_owned(), GOAL.to_owned()];
@@ -57,7 +57,7 @@ pub fn pair() -> Vec<String> {
     words
 }
 
-/// Gives what the model says and does; everything else is Codex itself.
+/// Returns the model's scenario; everything else is Codex itself.
 pub fn scenario() -> String {
     let proposed = format!(
         r#"{{ text = {}, rationale = "nobody else would be limited", check = {} }}"#,

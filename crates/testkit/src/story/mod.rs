@@ -1,9 +1,9 @@
-//! Stories that the demo and tests play with real Codex: what the model says and does, and what is asked for.
+//! Stories that the demo and tests play with real Codex: the model's script, the files and the goal.
 
 pub mod dispatch;
 pub mod shop;
 
-/// A JSON string is a TOML string.
+/// Quotes a text for TOML: a JSON string is a TOML string.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

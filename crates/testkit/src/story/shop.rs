@@ -1,10 +1,10 @@
-//! A whole run that the demo and a test play with real Codex: a spec becomes a plan of seven tasks, five of which are
-//! worked on at the same time. One question is asked while it is planned; one task fails its check first; two
-//! change the same line; and one is good alone and bad beside another.
+//! A whole run that the demo and a test play with real Codex: a spec becomes a plan of seven tasks, five of which
+//! run in parallel. The planner asks one question, one task fails its check at first, two change the same line, and
+//! one passes alone but breaks another.
 
 use super::toml_text;
 
-/// What is asked for.
+/// The goal of the run.
 pub const GOAL: &str = "Build the shop described in the specification.";
 
 /// The file of the specification, and its text.
@@ -14,10 +14,11 @@ pub const SPEC: (&str, &str) = (
      number. The README lists the parts.\n",
 );
 
-/// What the repository begins with.
+/// The initial files of the repository.
 pub const FILES: [(&str, &str); 2] = [("README.md", "# Shop\n\nParts:\n"), ("check.sh", CHECK_SH)];
 
-/// Every tree has to pass it. It waits at a gate where the third part meets the first, so that others are done meanwhile.
+/// The check of every tree. It waits at a gate when the third part meets the first, so that others finish
+/// meanwhile.
 const CHECK_SH: &str = r#"#!/bin/sh
 # Each part has a number of its own, and nothing was left in conflict.
 gate=$1
@@ -31,22 +32,22 @@ if grep -q '^<<<<<<<' README.md; then echo "README.md is in conflict"; exit 1; f
 echo "$(ls parts | wc -l) parts"
 "#;
 
-/// The question of the planner, and the answer that every task has to see.
+/// The question of the planner, and the answer that every task must receive.
 pub const QUESTION: &str = "Which currency does the shop have?";
 pub const ANSWER: &str = "EUR";
 
-/// The tasks that are worked on at the same time, each behind a door of this name.
+/// The tasks that run in parallel, each behind a hold of this name.
 pub const PARALLEL: [&str; 5] = ["cart", "tax", "stock", "labels", "help"];
 
-/// Gives the check, with the path of its gate.
+/// Returns the check command, with the path of its gate.
 pub fn check(gate: &std::path::Path) -> String {
     format!("sh check.sh {}", gate.display())
 }
 
-/// Gives what the model says and does; everything else is Codex itself.
+/// Returns the model's scenario; everything else is Codex itself.
 pub fn scenario() -> String {
     let tasks = [
-        // The cart goes on in the conversation of the money: it is the first of those after it.
+        // The cart continues the conversation of the money task: it is the first of its dependents.
         conversation(
             "money: Money",
             &[
@@ -102,7 +103,7 @@ when = { prompt = "whether it is too large for one task" }
 turn = [{ response = [{ items = [{ json = { status = "completed", summary = "read", understanding = "A shop of parts is to be built.", needs_plan = true } }] }] }]
 "#;
 
-/// The check that the planner writes itself.
+/// The check that the planner adds itself.
 pub const PLANNED_CHECK: &str = "grep -q EUR parts/cart";
 
 const REVIEW: &str = r#"
@@ -142,7 +143,7 @@ turn = [{{ response = [
     )
 }
 
-/// A conversation that is begun with this task, with its turns. After each the result is asked for.
+/// Returns a conversation that starts with this task, with its turns. The result is requested after each.
 fn conversation(begins: &str, turns: &[&str]) -> String {
     let told = r#"  { response = [{ items = [{ json = { status = "completed", summary = "done" } }] }] },"#;
     let turns: String = turns.iter().map(|turn| format!("{turn}{told}\n")).collect();
@@ -156,7 +157,7 @@ fn work(command: &str) -> String {
     )
 }
 
-/// Work that stops at a door once its files are written.
+/// Returns work that stops at a hold once its files are written.
 fn held(door: &str, command: &str) -> String {
     let command = toml_text(command);
     format!(

@@ -1,4 +1,4 @@
-//! A small client of `codex app-server` on stdio, for what `exec` cannot show.
+//! A small client of `codex app-server` on stdio, for behaviour that `exec` cannot show.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use provost_testkit::model::CodexHome;
 use serde_json::{Value, json};
 
-/// How long a message may be in coming.
+/// Time limit for an incoming message.
 const WAIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct AppServer {
     child: Child,
     stdin: ChildStdin,
     messages: Receiver<Value>,
-    /// Came while something else was waited for; answers and requests have no fixed order.
+    /// Messages that arrived during another wait; responses and requests have no fixed order.
     unread: Vec<Value>,
     sent: u64,
     pub(crate) thread: String,
@@ -76,7 +76,7 @@ impl AppServer {
         answer["result"].clone()
     }
 
-    /// Waits for a request of the server, and gives its id and parameters.
+    /// Waits for a request of the server, and returns its id and parameters.
     #[track_caller]
     pub(crate) fn asked(&mut self, method: &str) -> (Value, Value) {
         let message = self.wait(method, |message| message["method"] == method);
@@ -87,7 +87,7 @@ impl AppServer {
         self.send(&json!({"id": id, "result": result}));
     }
 
-    /// Waits for the end of the turn and gives its last message.
+    /// Waits for the end of the turn and returns its last message.
     #[track_caller]
     pub(crate) fn ended(&mut self) -> String {
         let ended = self.wait("the turn's end", |message| message["method"] == "turn/completed");
@@ -104,7 +104,7 @@ impl AppServer {
         loop {
             let message = self.messages.recv_timeout(WAIT);
             let message =
-                message.unwrap_or_else(|_| panic!("{what} never came, but {:#?}", self.unread));
+                message.unwrap_or_else(|_| panic!("{what} did not arrive, but {:#?}", self.unread));
             if wanted(&message) {
                 return message;
             }

@@ -1,10 +1,10 @@
-//! Every way in which a response can end, and what real Codex makes of it.
+//! Every kind of end of a response, and real Codex's reaction to it.
 
 use provost_testkit::model::{self, CodexHome, MODEL, ModelServer, Outcome};
 
 use super::exec::{Variant, exec, play, start, variants};
 
-/// Plays one response with each Codex and gives what the turn failed with.
+/// Plays one response with each Codex and returns the errors of the turns.
 fn failures(response: &str) -> Vec<String> {
     let scenario = format!("[[thread]]\nturn = [{{ response = [{{ {response} }}] }}]");
     let failure = |variant: &Variant| {
@@ -53,7 +53,7 @@ fn http_statuses_and_their_bodies_are_read() {
 
 #[test]
 fn a_usage_limit_is_known_by_its_type_and_tells_its_end() {
-    // 2030-01-02 03:04 UTC: far enough to be told with its date.
+    // 2030-01-02 03:04 UTC: far enough away to be shown with its date.
     for failure in failures("usage_limit = { resets_at = 1893553440, plan = 'pro' }") {
         assert!(failure.contains("usage limit"), "{failure}");
         assert!(failure.contains("Jan 2nd, 2030 3:04 AM"), "{failure}");

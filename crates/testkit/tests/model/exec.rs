@@ -1,4 +1,4 @@
-//! `codex exec --json` run to its end, and what it printed.
+//! Runs `codex exec --json` to its end and captures its output.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use provost_testkit::eventually;
 use provost_testkit::model::{self, CODE_MODE_MODEL, CodexHome, MODEL, ModelServer, OLD_MODEL};
 use serde_json::Value;
 
-/// A version of Codex with a model, which together decide the tools.
+/// A version of Codex with a model, which together determine the tools.
 #[derive(Debug, Clone)]
 pub(crate) struct Variant {
     pub(crate) codex: PathBuf,
     pub(crate) model: &'static str,
 }
 
-/// Every form in which Codex offers tools.
+/// Returns every form in which Codex offers tools.
 pub(crate) fn variants() -> Vec<Variant> {
     let (Some(new), Some(old)) = (model::codex(), model::old_codex()) else { return Vec::new() };
     vec![
@@ -26,13 +26,13 @@ pub(crate) fn variants() -> Vec<Variant> {
     ]
 }
 
-/// An `exec` that is running.
+/// A running `exec`.
 pub(crate) struct Running {
     pub(crate) child: Child,
     output: PathBuf,
 }
 
-/// An `exec` that has ended.
+/// An `exec` that has exited.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -45,7 +45,7 @@ pub(crate) fn exec(home: &CodexHome, codex: &Path, args: &[&str]) -> Ended {
     start(home, codex, args).end()
 }
 
-/// Plays a scenario with a fresh home and gives what came of it.
+/// Plays a scenario with a fresh home and returns the server and the result.
 pub(crate) fn play(scenario: &str, variant: &Variant, args: &[&str]) -> (ModelServer, Ended) {
     let server = ModelServer::play(scenario);
     let home = CodexHome::with_model(&server, variant.model);
@@ -85,7 +85,7 @@ impl Running {
 }
 
 impl Ended {
-    /// The completed items of this type.
+    /// Returns the completed items of this type.
     pub(crate) fn items(&self, kind: &str) -> Vec<&Value> {
         let items = self.events.iter().filter(|event| event["type"] == "item.completed");
         items.map(|event| &event["item"]).filter(|item| item["type"] == kind).collect()
@@ -113,7 +113,7 @@ impl Ended {
         self
     }
 
-    /// Why the turn failed.
+    /// Returns why the turn failed.
     #[track_caller]
     pub(crate) fn failure(&self) -> &str {
         let failed = self.events.iter().find(|event| event["type"] == "turn.failed");

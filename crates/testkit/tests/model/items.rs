@@ -1,4 +1,4 @@
-//! Every kind of item, as real Codex takes it, in each form in which it offers its tools.
+//! Every kind of item with real Codex, in each form in which it offers its tools.
 
 use provost_testkit::model::{self, CODE_MODE_MODEL, MODEL};
 
@@ -97,7 +97,7 @@ fn a_command_is_run_where_and_how_the_scenario_says() {
                 .unwrap()
                 .contains("/usr\n")
         );
-        // exec never asks, so the model is told that it may not.
+        // exec never asks, so the model is informed that it may not.
         let told = ended.messages()[0];
         assert!(told.contains("approval policy is Never"), "{variant:?}: {told}");
     }

@@ -1,4 +1,4 @@
-//! The scripted model, asked by real Codex.
+//! The scripted model with real Codex as its client.
 
 mod app_server;
 mod ends;

@@ -1,4 +1,4 @@
-//! The server as a program of its own, and its control over HTTP.
+//! The server as a separate program, and its control over HTTP.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ const SCENARIO: &str = r#"
 turn = [{ response = [{ items = [{ hold = "front door" }, { message = "open" }] }] }]
 "#;
 
-/// The program on a scenario; it ends with its stdin.
+/// The program with a scenario. It exits when its stdin is closed.
 struct Program {
     child: Child,
     port: u16,
@@ -36,7 +36,7 @@ impl Program {
         Self { child, port: port.parse().expect("a port is a number") }
     }
 
-    /// Sends a request and gives the status line and the body.
+    /// Sends a request and returns the status line and the body.
     fn ask(&self, method: &str, path: &str, body: &str) -> (String, String) {
         let mut stream = self.send(method, path, body);
         let mut answer = String::new();
@@ -111,10 +111,10 @@ fn bad_usage_and_bad_scenarios_are_told() {
     let told = |output: Output| (output.status.code(), String::from_utf8(output.stderr).unwrap());
     for (args, why) in [
         (&[][..], "a scenario is missing"),
-        (&["x", "--prot", "1"], "`--prot` is not known"),
+        (&["x", "--prot", "1"], "unknown option `--prot`"),
         (&["x", "--port", "y"], "--port needs a number"),
         (&["/nonexistent.toml"], "read the scenario /nonexistent.toml"),
-        (&[bad.to_str().unwrap()], "unknown key `turns`; the nearest that is known is `turn`"),
+        (&[bad.to_str().unwrap()], "unknown key `turns`; did you mean `turn`?"),
     ] {
         let (code, said) = told(run(args));
         assert_eq!(code, Some(2), "{said}");

@@ -1,4 +1,4 @@
-//! Threads, turns and what was not scripted.
+//! Threads, turns and unexpected requests.
 
 use provost_testkit::model::{
     self, CODE_MODE_MODEL, CodexHome, MODEL, ModelServer, Scenario, Served,
@@ -57,7 +57,7 @@ fn sub_agents_have_threads_of_their_own() {
         let seen = serde_json::to_string(last.unwrap().request.input()).unwrap();
         assert!(
             seen.contains("child result 42"),
-            "the parent never saw its child's result: {seen}"
+            "the parent did not receive its child's result: {seen}"
         );
     }
 }

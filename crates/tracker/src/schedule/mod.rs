@@ -1,7 +1,7 @@
-//! What is to be done next, as values: which runs are stopped, which issues get one, and when to look again.
+//! The next steps, as values: the runs to stop, the issues to start, and when to look again.
 //!
-//! Nothing here knows a clock, a tracker or a daemon. What is true is in [`Work`], which is made anew from the daemon's
-//! runs by whoever starts, so a restart decides as if there had been none.
+//! Nothing here knows a clock, a tracker or a daemon. The state is in [`Work`], which is rebuilt
+//! from the daemon's runs at startup, so a restart does not change decisions.
 
 mod plan;
 mod reconcile;
@@ -13,13 +13,13 @@ pub use reconcile::{Stop, StopWhy, reconcile, sweep};
 
 use crate::issue::{Issue, States};
 
-/// How long after a run that ended well its issue may have another.
+/// Delay before an issue with a successful run may get another, in milliseconds.
 pub const CONTINUE_MS: u64 = 1_000;
 
-/// The first pause after a failure; each further one is twice as long.
+/// First delay after a failure, in milliseconds; it doubles with each further one.
 pub const RETRY_MS: u64 = 10_000;
 
-/// What decides which issue is worked on when.
+/// The rules that decide when an issue is worked on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub active: States,
@@ -33,30 +33,30 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Says whether an issue's state is one that is worked on.
+    /// Whether an issue's state is active.
     pub fn is_active(&self, issue: &Issue) -> bool {
         self.active.has(&issue.state) && !self.terminal.has(&issue.state)
     }
 
-    /// Says whether the tracker and the labels let an issue be worked on, whatever its state.
+    /// Whether the tracker and the labels allow work on an issue, whatever its state.
     pub fn is_routable(&self, issue: &Issue) -> bool {
         issue.dispatchable && self.lacks(issue).is_none()
     }
 
-    /// Gives the first label that is required and missing.
+    /// Returns the first missing required label.
     fn lacks(&self, issue: &Issue) -> Option<&str> {
         let missing = |label: &&String| label.is_empty() || !issue.labels.contains(label);
         self.required_labels.iter().find(missing).map(String::as_str)
     }
 
-    /// Gives the pause after so many failures in a row.
+    /// Returns the delay after a number of consecutive failures.
     pub fn backoff(&self, failures: u32) -> u64 {
         let doubled = 1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX);
         RETRY_MS.saturating_mul(doubled).min(self.backoff_ms)
     }
 }
 
-/// A run that was opened for an issue.
+/// A run for an issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub id: String,
@@ -66,13 +66,13 @@ pub struct Run {
     pub standing: Standing,
 }
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     Going,
-    /// Its agent has been silent for longer than is allowed.
+    /// Its agent has been silent for longer than allowed.
     Silent,
-    /// It was told to end and has not yet.
+    /// It was asked to end and has not ended yet.
     Stopping,
     Ended {
         at_ms: u64,
@@ -85,20 +85,20 @@ pub enum Standing {
 pub enum Ending {
     Well,
     Failed(String),
-    /// Its issue was no longer to be worked on.
+    /// Its issue was withdrawn.
     Withdrawn,
-    /// A person did not want it.
+    /// A user cancelled it.
     Cancelled,
 }
 
-/// All that is known about runs of one workflow.
+/// Everything known about the runs of one workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// By the ids of issues, in the order of attempts.
+    /// By issue id, in order of attempts.
     runs: BTreeMap<String, Vec<Run>>,
-    /// Up to which attempt an issue's runs no longer count, for it was seen to have been put aside since.
+    /// The last attempt that no longer counts for an issue, because the issue was inactive since.
     put_aside: BTreeMap<String, u32>,
-    /// What could not even be opened; forgotten with this process.
+    /// Runs that could not be opened; kept only in this process.
     unopened: BTreeMap<String, Unopened>,
 }
 
@@ -110,7 +110,7 @@ struct Unopened {
 }
 
 impl Work {
-    /// Takes what the daemon says about a run; what was known of it before is no longer true.
+    /// Records the state of a run; it replaces the earlier one.
     pub fn take(&mut self, issue: &str, run: Run) {
         let runs = self.runs.entry(issue.to_owned()).or_default();
         match runs.iter_mut().find(|known| known.id == run.id) {
@@ -123,19 +123,20 @@ impl Work {
         self.unopened.remove(issue);
     }
 
-    /// Remembers that no run could be opened for an issue.
+    /// Records that no run could be opened for an issue.
     pub fn could_not_open(&mut self, issue: &str, at_ms: u64, why: &str) {
         let times = self.unopened.get(issue).map_or(0, |before| before.times) + 1;
         self.unopened.insert(issue.to_owned(), Unopened { times, at_ms, why: why.to_owned() });
     }
 
-    /// Forgets what could not be opened: a workflow that changed deserves another try at once.
+    /// Forgets runs that could not be opened: after a change of the workflow they are retried at
+    /// once.
     pub fn forget_unopened(&mut self) {
         self.unopened.clear();
     }
 
-    /// Takes the issues that are active now. One with an ended run that is none of them was put aside; should it come
-    /// back, it begins anew.
+    /// Records the issues that are active now. One with an ended run that is not among them became
+    /// inactive; if it becomes active again, it starts over.
     pub fn see_active(&mut self, rules: &Rules, candidates: &[Issue]) {
         for (issue, runs) in &self.runs {
             let active = candidates.iter().any(|one| one.id == *issue && rules.is_active(one));
@@ -146,19 +147,19 @@ impl Work {
         }
     }
 
-    /// Gives the issues with a run that has not ended, each with it.
+    /// Returns the issues with a run that has not ended, each with that run.
     pub fn going(&self) -> impl Iterator<Item = (&str, &Run)> {
         self.runs.iter().filter_map(|(issue, runs)| {
             runs.iter().find(|run| !run.has_ended()).map(|run| (issue.as_str(), run))
         })
     }
 
-    /// Gives all runs of an issue.
+    /// Returns all runs of an issue.
     pub fn runs_of(&self, issue: &str) -> &[Run] {
         self.runs.get(issue).map_or(&[], Vec::as_slice)
     }
 
-    /// Gives the runs that still count for an issue.
+    /// Returns the runs that still count for an issue.
     fn counted(&self, issue: &str) -> &[Run] {
         let runs = self.runs_of(issue);
         let from = self.put_aside.get(issue).map_or(0, |last| last.saturating_add(1));

@@ -1,18 +1,18 @@
-//! Which issues get a run now, and why the others do not.
+//! Decides which issues get a run now, and why the others do not.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::{CONTINUE_MS, Ending, Rules, Standing, Work};
 use crate::issue::{Issue, normal};
 
-/// What to do now.
+/// The decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The most urgent first.
+    /// Most urgent first.
     pub start: Vec<Start>,
     /// Active issues that get no run now.
     pub held: Vec<Held>,
-    /// When something held becomes due by itself.
+    /// When a waiting issue becomes due by itself.
     pub wake_ms: Option<u64>,
 }
 
@@ -35,12 +35,12 @@ pub struct Held {
 /// Why an issue gets no run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeldWhy {
-    /// The tracker does not let it be worked on: it waits for others, for example.
+    /// The tracker does not allow work on it, for example because it is blocked.
     NotDispatchable,
     Lacks(String),
     NoSlot,
     NoSlotInState(String),
-    /// It is tried again at this time.
+    /// It is retried at this time.
     Later {
         at_ms: u64,
         attempt: u32,
@@ -51,18 +51,18 @@ pub enum HeldWhy {
         failures: u32,
         why: String,
     },
-    /// Its run ended well, and whoever has to has not moved the issue yet.
+    /// Its run succeeded, and the issue was not moved to another state yet.
     Delivered,
-    /// A person cancelled its run.
+    /// A user cancelled its run.
     Cancelled,
 }
 
 impl fmt::Display for HeldWhy {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HeldWhy::NotDispatchable => write!(out, "waits for what blocks it"),
+            HeldWhy::NotDispatchable => write!(out, "blocked by another issue"),
             HeldWhy::Lacks(label) if label.is_empty() => {
-                write!(out, "a blank label is required, which no issue has")
+                write!(out, "a blank label is required, but no issue has one")
             }
             HeldWhy::Lacks(label) => write!(out, "lacks the label {label:?}"),
             HeldWhy::NoSlot => write!(out, "waits for a free slot"),
@@ -70,21 +70,25 @@ impl fmt::Display for HeldWhy {
                 write!(out, "waits for a free slot in state {state:?}")
             }
             HeldWhy::Later { attempt, why: Some(why), .. } => {
-                write!(out, "attempt {attempt} follows later: {why}")
+                write!(out, "attempt {attempt} is scheduled: {why}")
             }
-            HeldWhy::Later { attempt, why: None, .. } => write!(out, "attempt {attempt} follows"),
+            HeldWhy::Later { attempt, why: None, .. } => {
+                write!(out, "attempt {attempt} is scheduled")
+            }
             HeldWhy::UsedUp { failures, why } => {
-                write!(out, "failed {failures} times and is not tried again: {why}")
+                write!(out, "failed {failures} times and will not be retried: {why}")
             }
-            HeldWhy::Delivered => write!(out, "its run ended well; it waits to be moved on"),
+            HeldWhy::Delivered => {
+                write!(out, "its run succeeded; waiting for the issue to be moved")
+            }
             HeldWhy::Cancelled => {
-                write!(out, "its run was cancelled by hand; it waits to be moved")
+                write!(out, "its run was cancelled by a user; waiting for the issue to be moved")
             }
         }
     }
 }
 
-/// Decides about the active issues. Those with a run that goes on are passed over.
+/// Decides about the active issues, except those with an active run.
 pub fn plan(rules: &Rules, work: &Work, candidates: &[Issue], now_ms: u64) -> Plan {
     let mut issues: Vec<&Issue> = candidates.iter().filter(|one| rules.is_active(one)).collect();
     issues.sort_by_key(|issue| urgency(issue));
@@ -112,14 +116,15 @@ pub fn plan(rules: &Rules, work: &Work, candidates: &[Issue], now_ms: u64) -> Pl
     plan
 }
 
-/// Priorities 1 to 4 first, then the oldest, then by name; what is not known comes last. The id makes it total.
+/// Orders by priority 1 to 4, then age, then name; unknown values come last. The id makes the order
+/// total.
 fn urgency(issue: &Issue) -> (i64, bool, &str, &str, &str) {
     let priority = issue.priority.filter(|priority| (1..=4).contains(priority)).unwrap_or(5);
     let created = issue.created_at.as_deref();
     (priority, created.is_none(), created.unwrap_or_default(), &issue.identifier, &issue.id)
 }
 
-/// Says why an issue gets no run, whatever is free.
+/// Returns why an issue gets no run, regardless of free slots.
 fn held(rules: &Rules, work: &Work, issue: &Issue, now_ms: u64) -> Option<HeldWhy> {
     if !issue.dispatchable {
         return Some(HeldWhy::NotDispatchable);
@@ -140,7 +145,7 @@ fn held(rules: &Rules, work: &Work, issue: &Issue, now_ms: u64) -> Option<HeldWh
     (at_ms > now_ms).then_some(HeldWhy::Later { at_ms, attempt, why })
 }
 
-/// Gives when the issue's runs let another follow, or why none does.
+/// Returns when the issue's runs allow another one, or why none is allowed.
 fn after_runs(rules: &Rules, work: &Work, issue: &Issue) -> Result<(u64, Option<String>), HeldWhy> {
     let runs = work.counted(&issue.id);
     let endings = || runs.iter().rev().map(|run| &run.standing);
@@ -153,21 +158,25 @@ fn after_runs(rules: &Rules, work: &Work, issue: &Issue) -> Result<(u64, Option<
     match how {
         Ending::Withdrawn => Ok((0, None)),
         Ending::Cancelled => Err(HeldWhy::Cancelled),
-        Ending::Well => match in_a_row(|how| *how == Ending::Well) > rules.continuations {
-            true => Err(HeldWhy::Delivered),
-            false => Ok((at_ms.saturating_add(CONTINUE_MS), None)),
-        },
+        Ending::Well => {
+            if in_a_row(|how| *how == Ending::Well) > rules.continuations {
+                Err(HeldWhy::Delivered)
+            } else {
+                Ok((at_ms.saturating_add(CONTINUE_MS), None))
+            }
+        }
         Ending::Failed(why) => {
             let failures = in_a_row(|how| matches!(how, Ending::Failed(_)));
-            match failures > rules.retries {
-                true => Err(HeldWhy::UsedUp { failures, why: why.clone() }),
-                false => Ok((at_ms.saturating_add(rules.backoff(failures)), Some(why.clone()))),
+            if failures > rules.retries {
+                Err(HeldWhy::UsedUp { failures, why: why.clone() })
+            } else {
+                Ok((at_ms.saturating_add(rules.backoff(failures)), Some(why.clone())))
             }
         }
     }
 }
 
-/// What is free, counted down as it is given away.
+/// The free slots, counted down as they are assigned.
 struct Slots<'a> {
     rules: &'a Rules,
     free: u32,
@@ -175,7 +184,8 @@ struct Slots<'a> {
 }
 
 impl<'a> Slots<'a> {
-    /// Runs count by the state that their issues have now; one that is no candidate has none that is limited.
+    /// Counts active runs by the current state of their issues; an issue that is not a candidate
+    /// has no limited state.
     fn new(rules: &'a Rules, work: &Work, candidates: &[Issue]) -> Self {
         let mut slots = Slots { rules, free: rules.concurrent, by_state: rules.by_state.clone() };
         for (id, _) in work.going() {
@@ -185,7 +195,7 @@ impl<'a> Slots<'a> {
         slots
     }
 
-    /// Takes a slot for an issue, or says why there is none.
+    /// Takes a slot for an issue, or returns why there is none.
     fn refuse(&mut self, issue: &Issue) -> Option<HeldWhy> {
         if self.free == 0 {
             return Some(HeldWhy::NoSlot);

@@ -1,4 +1,4 @@
-//! Which runs have to end because of what their issues have become.
+//! Decides which runs have to end because of their issues.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -17,25 +17,25 @@ pub struct Stop {
 /// Why a run has to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopWhy {
-    /// The issue is done with; what the run left and nobody needs goes.
+    /// The issue is in a terminal state; leftovers of the run are removed.
     Terminal(String),
-    /// The issue is in a state that is not worked on.
+    /// The issue is in a state that is not active.
     Inactive(String),
-    /// The issue is active, and its tracker or its labels no longer let it be worked on.
+    /// The issue is active, but its tracker or its labels no longer allow work on it.
     Unroutable,
     /// The tracker no longer shows the issue.
     Gone,
     Silent,
 }
 
-/// What the reason of a run begins with that was ended because of its issue.
+/// Prefix of the reason of a run that was ended because of its issue.
 const WITHDRAWN: &str = "withdrawn by provost serve: ";
 
-/// What the reason of a run begins with that is to be tried again.
+/// Prefix of the reason of a run that is to be retried.
 const GIVEN_UP: &str = "given up by provost serve: ";
 
 impl StopWhy {
-    /// Says whether what the run left is to be cleaned up.
+    /// Whether the leftovers of the run are to be removed.
     pub fn cleans(&self) -> bool {
         match self {
             StopWhy::Terminal(_) => true,
@@ -43,7 +43,7 @@ impl StopWhy {
         }
     }
 
-    /// Gives the reason that is kept with the run. It is read again by [`Ending::of_cancelled`].
+    /// Returns the reason that is stored with the run. [`Ending::of_cancelled`] parses it.
     pub fn because(&self) -> String {
         match self {
             StopWhy::Terminal(_) | StopWhy::Inactive(_) | StopWhy::Unroutable | StopWhy::Gone => {
@@ -57,17 +57,17 @@ impl StopWhy {
 impl fmt::Display for StopWhy {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StopWhy::Terminal(state) => write!(out, "its issue is {state:?}, which is an end"),
+            StopWhy::Terminal(state) => write!(out, "its issue is {state:?}, a terminal state"),
             StopWhy::Inactive(state) => write!(out, "its issue is {state:?}, which is not active"),
-            StopWhy::Unroutable => write!(out, "its issue is no longer to be worked on"),
-            StopWhy::Gone => write!(out, "its issue is no longer there"),
+            StopWhy::Unroutable => write!(out, "its issue may no longer be worked on"),
+            StopWhy::Gone => write!(out, "its issue no longer exists"),
             StopWhy::Silent => write!(out, "its agent was silent for too long"),
         }
     }
 }
 
 impl Ending {
-    /// Tells by the reason of a cancelled run whose wish it was.
+    /// Determines from the reason of a cancelled run who ended it.
     pub fn of_cancelled(because: &str) -> Ending {
         match because.strip_prefix(GIVEN_UP) {
             Some(why) => Ending::Failed(why.to_owned()),
@@ -77,8 +77,8 @@ impl Ending {
     }
 }
 
-/// Gives the runs that have to end. `refreshed` is what the tracker says now about the issues of all runs that go on;
-/// none if it could not be asked, and then they go on.
+/// Returns the runs that have to end. `refreshed` contains the current issues of all active runs;
+/// None if the tracker could not be queried, and then the runs continue.
 pub fn reconcile(
     rules: &Rules,
     work: &Work,
@@ -110,7 +110,7 @@ fn wanted(rules: &Rules, id: &str, issues: &BTreeMap<String, Issue>) -> Result<(
     }
 }
 
-/// Gives the ended runs of issues that are done with: what they left and nobody needs may go.
+/// Returns the ended runs of issues in a terminal state, whose leftovers may be removed.
 pub fn sweep(rules: &Rules, work: &Work, issues: &[Issue]) -> Vec<String> {
     let done = issues.iter().filter(|issue| rules.terminal.has(&issue.state));
     let ended = done.flat_map(|issue| work.runs_of(&issue.id)).filter(|run| run.has_ended());

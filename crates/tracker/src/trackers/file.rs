@@ -1,5 +1,5 @@
-//! Issues as files: one Markdown file each in one directory, with front matter. A person moves an issue by editing its
-//! state.
+//! Issues as files: one Markdown file each in one directory, with front matter. A user moves an
+//! issue by editing its state.
 
 use std::{
     collections::BTreeMap,
@@ -16,22 +16,22 @@ use crate::{
     workflow::{self, Environment, Fields, split},
 };
 
-/// The word in a workflow.
+/// The name of this tracker in a workflow.
 pub(crate) const KIND: &str = "file";
 
 pub(crate) const ACTIVE: [&str; 2] = ["todo", "in progress"];
 pub(crate) const TERMINAL: [&str; 4] = ["done", "closed", "cancelled", "duplicate"];
 
-/// Where the files are, unless told otherwise.
+/// The default directory of the files.
 const DIRECTORY: &str = "issues";
 
-/// The longest file that is read: an agent is told all of it.
+/// Maximum size of a file: the agent gets all of it.
 const MOST_BYTES: u64 = 256 << 10;
 
-/// A file that explains the directory, and is no issue.
+/// A file that describes the directory, and is not an issue.
 const README: &str = "README.md";
 
-/// Where the files are.
+/// The location of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub path: PathBuf,
@@ -56,7 +56,7 @@ pub struct Files {
     terminal: States,
 }
 
-/// An issue, or why a file is none; by the file's name.
+/// An issue, or why a file is not one; by file name.
 type Records = BTreeMap<String, Result<Issue, String>>;
 
 impl Files {
@@ -67,7 +67,7 @@ impl Files {
     fn records(&self) -> Result<Records, Error> {
         let path = &self.settings.path;
         let told = |why: io::Error| {
-            Error::Request(format!("cannot read the directory of issues {}: {why}", path.display()))
+            Error::Request(format!("cannot read the issue directory {}: {why}", path.display()))
         };
         let mut records = Records::new();
         for entry in fs::read_dir(path).map_err(told)? {
@@ -84,8 +84,8 @@ impl Files {
         Ok(self.with_blockers(records))
     }
 
-    /// Adds to each blocker what is known of it. An issue waits until all that block it are at an end; one that is not
-    /// there blocks too, for its name may be mistyped.
+    /// Adds to each blocker its known state. An issue waits until all its blockers are in a
+    /// terminal state; a missing one blocks too, because its name may be mistyped.
     fn with_blockers(&self, mut records: Records) -> Records {
         let known: BTreeMap<String, (String, String)> = records
             .values()
@@ -127,7 +127,7 @@ impl Tracker for Files {
         Ok(found)
     }
 
-    /// Whether a file that cannot be read is one of these is not known, so any such file is an error.
+    /// Any unreadable file is an error, because it might be one of the requested ones.
     fn by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -144,11 +144,11 @@ impl Tracker for Files {
     }
 }
 
-/// Reads a file that is one: a link could show an agent what is not for it.
+/// Reads a regular file: a link could expose other files to an agent.
 fn read(path: &Path) -> Result<String, String> {
     let bytes = agent_file::read(path, MOST_BYTES).map_err(|why| match why {
         agent_file::Error::NotRegular(_) | agent_file::Error::Outside(_) => {
-            "it is no plain file".to_owned()
+            "it is not a regular file".to_owned()
         }
         agent_file::Error::TooLong { limit, .. } => format!("it has more than {limit} bytes"),
         agent_file::Error::Io { source, .. } => source.to_string(),
@@ -156,7 +156,7 @@ fn read(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 
-/// Makes an issue of a file's text. Its id is the file's name unless it says otherwise.
+/// Parses an issue from a file's text. Its id defaults to the file's name.
 fn issue(text: &str, stem: &str) -> Result<Issue, String> {
     let told = |why: workflow::Error| why.to_string();
     let parts = split(text).map_err(told)?;
@@ -175,7 +175,7 @@ fn issue(text: &str, stem: &str) -> Result<Issue, String> {
         title,
         state: state.ok_or("it has no state; expected state: in its front matter")?,
         description: Some(parts.body).filter(|body| !body.is_empty()),
-        // What may be left out is left out where it cannot be used.
+        // Invalid optional fields are ignored.
         priority: fields.take("priority").and_then(|value| value.as_i64()),
         branch_name: loose(&mut fields, "branch_name"),
         url: loose(&mut fields, "url"),
@@ -189,18 +189,15 @@ fn issue(text: &str, stem: &str) -> Result<Issue, String> {
     })
 }
 
-/// Takes a name: a text, or a number where somebody wrote one.
+/// Reads a name: a text, or a number.
 fn name(fields: &mut Fields, key: &str) -> Result<Option<String>, String> {
     let text = match fields.take(key) {
         None => return Ok(None),
         Some(Value::String(text)) => text.trim().to_owned(),
         Some(Value::Number(number)) => number.to_string(),
-        Some(_) => return Err(format!("its {key} is no text")),
+        Some(_) => return Err(format!("its {key} is not a text")),
     };
-    match text.is_empty() {
-        true => Err(format!("its {key} is empty")),
-        false => Ok(Some(text)),
-    }
+    if text.is_empty() { Err(format!("its {key} is empty")) } else { Ok(Some(text)) }
 }
 
 fn loose(fields: &mut Fields, key: &str) -> Option<String> {
@@ -226,7 +223,7 @@ fn heading(body: &str) -> Option<String> {
     (!title.is_empty()).then(|| title.to_owned())
 }
 
-/// Two files with one id or one name are none: nobody could say which is meant.
+/// Rejects files with the same id or identifier: it is unclear which one is meant.
 fn refuse_doubles(records: &mut Records) {
     for key in [|issue: &Issue| issue.id.clone(), |issue: &Issue| issue.identifier.clone()] {
         let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -236,7 +233,7 @@ fn refuse_doubles(records: &mut Records) {
             files.entry(key(issue)).or_default().push(file.clone());
         }
         for (name, several) in files.into_iter().filter(|(_, files)| files.len() > 1) {
-            let why = format!("{name:?} is the name of {}", several.join(" and "));
+            let why = format!("{name:?} is used by {}", several.join(" and "));
             records.extend(several.into_iter().map(|file| (file, Err(why.clone()))));
         }
     }

@@ -1,7 +1,7 @@
-//! Issues of GitHub, through `gh` with the login that it has.
+//! Issues of GitHub, through `gh` with its own login.
 //!
-//! GitHub knows open and closed only. A label `state:NAME` on an open issue makes NAME its state, a label `priority:N`
-//! its priority, and a label `blocked` keeps it from being worked on.
+//! GitHub only has open and closed issues. A label `state:NAME` on an open issue makes NAME its
+//! state, a label `priority:N` its priority, and a label `blocked` blocks it.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
     workflow::{self, Environment, Fields, resolved},
 };
 
-/// The word in a workflow.
+/// The name of this tracker in a workflow.
 pub(crate) const KIND: &str = "github";
 
 pub(crate) const ACTIVE: [&str; 1] = [OPEN];
@@ -28,25 +28,25 @@ pub(crate) const TERMINAL: [&str; 1] = [CLOSED];
 const OPEN: &str = "open";
 const CLOSED: &str = "closed";
 
-/// How many issues of one state are asked for, unless told otherwise.
+/// Default maximum number of issues queried per state.
 const LIMIT: u32 = 1_000;
 
-/// All that is asked about an issue.
+/// The queried fields of an issue.
 const FIELDS: &str = "id,number,title,body,state,labels,url,assignees,createdAt,updatedAt";
 
-/// The exit code with which `gh` says that nobody is logged in.
+/// The exit code of `gh` without a login.
 const NOT_LOGGED_IN: i32 = 4;
 
-/// Which issues.
+/// The query for issues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `OWNER/NAME`; none lets `gh` find it by the checkout.
+    /// `OWNER/NAME`; None lets `gh` determine it from the checkout.
     pub repo: Option<String>,
     pub limit: u32,
     pub state_prefix: String,
     pub priority_prefix: String,
     pub blocked_label: String,
-    /// Where `gh` is run.
+    /// The working directory of `gh`.
     dir: PathBuf,
 }
 
@@ -75,7 +75,8 @@ impl Settings {
     }
 }
 
-/// A host may stand before it. What begins with a dash would be an option.
+/// Whether the text is a repository, optionally with a host. A part that starts with a dash would
+/// be an option.
 fn is_repo(text: &str) -> bool {
     let plain = |one: char| one.is_ascii_alphanumeric() || matches!(one, '/' | '.' | '_' | '-');
     let parts = text.split('/').count();
@@ -91,7 +92,7 @@ pub struct GitHub {
     environment: Environment,
 }
 
-/// An issue as `gh` tells it.
+/// An issue in the output of `gh`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Told {
@@ -128,10 +129,10 @@ impl GitHub {
         let limit = self.settings.limit;
         let text = self.gh(&["issue", "list", "--state", state, "--limit", &limit.to_string()])?;
         let told: Vec<Value> = parse(&text)?;
-        // `gh` turns the pages itself; what stands behind the last one is not known.
+        // `gh` pages by itself; issues beyond the limit are unknown.
         if told.len() >= limit as usize {
             return Err(Error::Pagination(format!(
-                "there are {limit} issues or more that are {state}; raise tracker.provider.limit"
+                "there are at least {limit} {state} issues; raise tracker.provider.limit"
             )));
         }
         for one in told {
@@ -144,7 +145,7 @@ impl GitHub {
     }
 
     fn view(&self, id: &str) -> Result<Option<Issue>, Error> {
-        // Only numbers are given out as ids; anything else could be an option.
+        // Only numbers are used as ids; anything else could be an option.
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
@@ -168,9 +169,10 @@ impl GitHub {
         let what = format!("gh {}", arguments.join(" "));
         let ended = program::run(&mut command)
             .map_err(|why| Error::Request(format!("cannot run `{what}`: {why}")))?;
-        match ended.status.success() {
-            true => Ok(ended.stdout),
-            false => Err(refused(&what, ended.status.code(), ended.stderr.trim())),
+        if ended.status.success() {
+            Ok(ended.stdout)
+        } else {
+            Err(refused(&what, ended.status.code(), ended.stderr.trim()))
         }
     }
 
@@ -201,7 +203,8 @@ impl GitHub {
         })
     }
 
-    /// Two labels that name a state are none: nobody could say which is meant.
+    /// Returns the state. Two labels that name a state are an error: it is unclear which one is
+    /// meant.
     fn state(&self, told: &str, names: &[String]) -> Result<String, String> {
         let mut named =
             names.iter().filter_map(|name| name.strip_prefix(&self.settings.state_prefix));
@@ -248,10 +251,10 @@ fn native(number: u64, node: Option<String>) -> Map<String, Value> {
 
 fn parse<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(text)
-        .map_err(|why| Error::Response(format!("what gh printed cannot be read: {why}")))
+        .map_err(|why| Error::Response(format!("cannot parse the output of gh: {why}")))
 }
 
-/// Sorts a refusal by what there is to be done about it.
+/// Classifies an error by what can be done about it.
 fn refused(what: &str, code: Option<i32>, stderr: &str) -> Error {
     let code_text = code.map_or_else(|| "a signal".to_owned(), |code| format!("exit {code}"));
     let why = format!("`{what}` ended with {code_text}: {stderr}");
@@ -262,12 +265,11 @@ fn refused(what: &str, code: Option<i32>, stderr: &str) -> Error {
     if lower.contains("rate limit") {
         return Error::RateLimited(why);
     }
-    match ["could not connect", "error connecting", "timeout", "dial tcp"]
-        .iter()
-        .any(|sign| lower.contains(sign))
-    {
-        true => Error::Request(why),
-        false => Error::Status(why),
+    let signs = ["could not connect", "error connecting", "timeout", "dial tcp"];
+    if signs.iter().any(|sign| lower.contains(sign)) {
+        Error::Request(why)
+    } else {
+        Error::Status(why)
     }
 }
 

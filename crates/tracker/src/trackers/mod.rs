@@ -1,4 +1,4 @@
-//! Where issues are kept. A tracker is only read: whoever works on an issue moves it.
+//! Issue trackers. They are only read: the worker on an issue moves it.
 
 pub mod file;
 pub mod github;
@@ -11,25 +11,25 @@ use crate::{
     workflow::{self, Environment},
 };
 
-/// What a tracker answered: its issues, and what in it could not be read.
+/// The answer of a tracker: its issues, and warnings about unreadable ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub issues: Vec<Issue>,
     pub warnings: Vec<String>,
 }
 
-/// A place where issues are kept.
+/// A source of issues.
 pub trait Tracker: fmt::Debug {
-    /// Gives the issues in these states, also those that may not be worked on. Records that cannot be read are left
-    /// out and told.
+    /// Returns the issues in these states, including blocked ones. Unreadable records are left out,
+    /// with a warning.
     fn in_states(&self, states: &States) -> Result<Found, Error>;
 
-    /// Gives these issues as they are now. One that is no longer there is left out; one that cannot be read is an
-    /// error, for its absence would mean something.
+    /// Returns the current state of these issues. A missing one is left out; an unreadable one is
+    /// an error, because its absence would have a meaning.
     fn by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error>;
 }
 
-/// Why a tracker did not answer. Each has the name of its category in the specification.
+/// Why a tracker did not answer. Each variant has a category name in the specification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
@@ -47,7 +47,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Gives the name of the category, for programs.
+    /// The name of the category, for programs.
     pub fn category(&self) -> &'static str {
         match self {
             Error::Secret(_) => "missing_tracker_secret",
@@ -60,7 +60,7 @@ impl Error {
     }
 }
 
-/// What a workflow says about its tracker.
+/// The tracker settings of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settings {
     File(file::Settings),
@@ -68,7 +68,7 @@ pub enum Settings {
 }
 
 impl Settings {
-    /// Reads what belongs to the tracker of this kind, and names what it does not know.
+    /// Reads the settings of a tracker of this kind, and returns the unknown keys.
     pub(crate) fn read(
         kind: Option<&str>,
         provider: workflow::Fields,
@@ -86,7 +86,7 @@ impl Settings {
         }
     }
 
-    /// Gives the states that are active and those that are an end, unless the workflow says otherwise.
+    /// Returns the default active and terminal states.
     pub(crate) fn states(&self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Settings::File(_) => (&file::ACTIVE, &file::TERMINAL),
@@ -94,7 +94,7 @@ impl Settings {
         }
     }
 
-    /// Makes the tracker. `terminal` are the states in which an issue no longer blocks another.
+    /// Creates the tracker. `terminal` has the states in which an issue no longer blocks another.
     pub fn open(&self, terminal: &States, environment: &Environment) -> Box<dyn Tracker> {
         match self {
             Settings::File(settings) => {

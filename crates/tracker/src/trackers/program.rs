@@ -1,4 +1,4 @@
-//! Runs a program to its end, within limits of time and output.
+//! Runs a program to completion, with limits on time and output.
 
 use std::{
     io::{self, Read},
@@ -11,13 +11,13 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How long a program may take.
+/// Time limit of a program.
 const TIME: Duration = Duration::from_secs(60);
 
-/// How much it may print.
+/// Maximum bytes of output.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What a program left.
+/// The result of a program.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
@@ -25,13 +25,13 @@ pub(super) struct Ended {
     pub(super) stderr: String,
 }
 
-/// Runs a command that gets no input. One that takes too long is killed with all that it started in its group.
+/// Runs a command without input. One that takes too long is killed with its process group.
 pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     let read = collect(&mut child);
     if read.is_err() {
-        // It is not reaped yet, so its number is still its own. A group that is gone is no error.
+        // It is not reaped yet, so its pid is still valid. A missing group is not an error.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait()?;
@@ -42,7 +42,7 @@ pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
     Ok(Ended { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
 }
 
-/// Reads both streams to their ends, and waits for the program's.
+/// Reads both streams to their ends, and waits for the exit.
 fn collect(child: &mut Child) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let pid = Pid::from_child(child);
     let stdout = child.stdout.take().map(all).transpose()?;
@@ -64,13 +64,13 @@ fn all(stream: impl Read + Send + 'static) -> io::Result<Receiver<io::Result<Vec
     })
 }
 
-/// Does what may block where it can be given up.
+/// Runs blocking work on a thread, so that the caller can time out.
 fn aside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<Receiver<io::Result<T>>> {
     let (send, receive) = mpsc::sync_channel(1);
     thread::Builder::new().name("program".to_owned()).spawn(move || {
-        // Whoever waited for it may have given up.
+        // The receiver may have timed out.
         drop(send.send(work()));
     })?;
     Ok(receive)

@@ -1,4 +1,4 @@
-//! The front matter as types, with all defaults.
+//! The typed front matter, with all defaults.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -15,19 +15,19 @@ use crate::{
     trackers::Settings,
 };
 
-/// How often a tracker is asked, unless told otherwise.
+/// Default polling interval of a tracker.
 const INTERVAL_MS: u32 = 30_000;
 
-/// How many runs go on at once, unless told otherwise.
+/// Default maximum number of concurrent runs.
 const CONCURRENT: u32 = 10;
 
-/// The longest time between two tries, unless told otherwise.
+/// Default maximum delay between two attempts.
 const BACKOFF_MS: u32 = 300_000;
 
-/// How often a run that failed is followed by another, unless told otherwise.
+/// Default maximum number of retries of a failed run.
 const RETRIES: u32 = 5;
 
-/// All that a workflow's front matter says.
+/// The content of a workflow's front matter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub tracker: TrackerConfig,
@@ -38,7 +38,7 @@ pub struct Config {
     pub own: Own,
 }
 
-/// Which issues there are, and which of them are to be worked on.
+/// The tracker, and the issues to work on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackerConfig {
     pub settings: Settings,
@@ -48,47 +48,47 @@ pub struct TrackerConfig {
     pub terminal: States,
 }
 
-/// What is run in the worktrees of agents.
+/// Commands that run in the worktrees of agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     /// Prepares a new worktree.
     pub after_create: Option<String>,
 }
 
-/// How much is done at once, and how often.
+/// Limits on concurrency and retries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
     pub concurrent: u32,
     /// By states in lower case.
     pub by_state: BTreeMap<String, u32>,
-    /// For all sessions of a run together; none leaves it to provost.toml.
+    /// For all sessions of a run together; None leaves it to provost.toml.
     pub turns: Option<u32>,
     pub backoff_ms: u32,
 }
 
-/// What Codex is told, in the words of provost.toml; none leaves it to that.
+/// Settings of Codex, in the terms of provost.toml; None leaves them to that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Codex {
     pub approvals: Option<&'static str>,
     pub sandbox: Option<&'static str>,
-    /// How long a turn may be silent before the run is given up and tried again.
+    /// How long a turn may be silent before the run is abandoned and retried.
     pub silence_ms: Option<u32>,
 }
 
-/// What only Provost has.
+/// Settings that only Provost has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
     /// The agent, by its name in provost.toml.
     pub agent: Option<String>,
     pub preset: Option<String>,
-    /// How many runs follow one that failed.
+    /// Maximum number of runs after a failed one.
     pub retries: u32,
-    /// How many runs follow one that ended well while the issue stays active.
+    /// Maximum number of runs after a successful one while the issue stays active.
     pub continuations: u32,
 }
 
 impl Config {
-    /// Gives what decides which issue is worked on when.
+    /// Returns the rules that decide when an issue is worked on.
     pub fn rules(&self) -> Rules {
         Rules {
             active: self.tracker.active.clone(),
@@ -103,7 +103,7 @@ impl Config {
     }
 }
 
-/// Reads the front matter, and names what in it is not known.
+/// Reads the front matter, and returns warnings about unknown keys.
 pub(super) fn read(
     front: Map<String, Value>,
     dir: &Path,
@@ -126,7 +126,7 @@ pub(super) fn read(
     };
     unknown.extend([polling, workspace, top].into_iter().flat_map(Fields::unknown));
     unknown.sort();
-    let told = unknown.iter().map(|key| format!("{key} is not known and has no effect"));
+    let told = unknown.iter().map(|key| format!("unknown key {key} has no effect"));
     Ok((config, told.collect()))
 }
 
@@ -166,7 +166,7 @@ fn hooks(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Hooks, Error> 
 
 fn agent(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Agent, Error> {
     let by_state = match fields.take("max_concurrent_agents_by_state") {
-        // What is no positive number is passed over, as the format has it.
+        // Invalid numbers are ignored, as the format specifies.
         Some(Value::Object(map)) => {
             let limit = |(state, limit): (&String, &Value)| {
                 let limit = u32::try_from(limit.as_u64()?).ok().filter(|limit| *limit > 0)?;
@@ -176,7 +176,7 @@ fn agent(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Agent, Error> 
         }
         Some(_) => {
             let key = fields.path("max_concurrent_agents_by_state");
-            return Err(Error::config(&key, "is no map; expected states with numbers"));
+            return Err(Error::config(&key, "is not a map; expected states with numbers"));
         }
         None => BTreeMap::new(),
     };
@@ -194,7 +194,7 @@ fn codex(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Codex, Error> 
     refusals::check("codex", &mut fields)?;
     refusals::command(&mut fields)?;
     let silences = [
-        // None or less means that nobody looks.
+        // Zero or less disables the timeout.
         fields.integer("stall_timeout_ms")?.filter(|ms| *ms > 0),
         fields.count("turn_timeout_ms", 1)?.map(i64::from),
     ];

@@ -1,4 +1,4 @@
-//! Reads values out of front matter, each with the name that a message about it needs.
+//! Reads values from front matter, each with its name for messages.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Environment, Error};
 
-/// A part of the front matter. What was taken is gone from it, so that the rest is what nobody knows.
+/// A part of the front matter. Values are removed as they are read, so that the rest is unknown.
 #[derive(Debug)]
 pub(crate) struct Fields {
     name: String,
@@ -18,17 +18,17 @@ impl Fields {
         Fields { name: name.to_owned(), left: map }
     }
 
-    /// Gives the name of a key from the top.
+    /// Returns the full name of a key.
     pub(crate) fn path(&self, key: &str) -> String {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    /// Takes a value; a null counts as left out.
+    /// Removes a value; null counts as absent.
     pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
         self.left.remove(key).filter(|value| !value.is_null())
     }
 
-    /// Takes a part; one that is left out is empty.
+    /// Removes a part; an absent one is empty.
     pub(crate) fn part(&mut self, key: &str) -> Result<Fields, Error> {
         let name = self.path(key);
         match self.take(key) {
@@ -66,7 +66,7 @@ impl Fields {
         value.as_i64().map(Some).ok_or_else(|| wrong(&self.path(key), "an integer", &value))
     }
 
-    /// Takes a number of at least `least`.
+    /// Removes a number of at least `least`.
     pub(crate) fn count(&mut self, key: &str, least: u32) -> Result<Option<u32>, Error> {
         let Some(number) = self.integer(key)? else { return Ok(None) };
         match u32::try_from(number) {
@@ -78,7 +78,8 @@ impl Fields {
         }
     }
 
-    /// Takes a path on this machine: `~` and a `$NAME` in front are resolved, a relative one begins at `dir`.
+    /// Removes a path on this machine: `~` and a leading `$NAME` are resolved, a relative one
+    /// starts at `dir`.
     pub(crate) fn file(
         &mut self,
         key: &str,
@@ -96,13 +97,13 @@ impl Fields {
         Ok(Some(dir.join(text)))
     }
 
-    /// Gives the names of what is left: nobody knows them.
+    /// Returns the names of the remaining keys, which are unknown.
     pub(crate) fn unknown(self) -> Vec<String> {
         self.left.keys().map(|key| self.path(key)).collect()
     }
 }
 
-/// Resolves a value that begins with `$NAME`; any other is given back.
+/// Resolves a value that starts with `$NAME`; others are returned unchanged.
 pub(crate) fn resolved(text: &str, key: &str, environment: &Environment) -> Result<String, Error> {
     let Some(rest) = text.strip_prefix('$') else { return Ok(text.to_owned()) };
     let rest = rest.strip_prefix('{').unwrap_or(rest);
@@ -113,7 +114,7 @@ pub(crate) fn resolved(text: &str, key: &str, environment: &Environment) -> Resu
     Ok(format!("{}{behind}", variable(name, key, environment)?))
 }
 
-/// An empty variable counts as unset.
+/// Returns a variable; an empty one counts as unset.
 fn variable<'a>(name: &str, key: &str, environment: &'a Environment) -> Result<&'a str, Error> {
     let value = environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
     value.ok_or_else(|| Error::config(key, format!("refers to ${name}, which is not set")))

@@ -1,22 +1,22 @@
-//! A Markdown file with YAML before it.
+//! A Markdown file with YAML front matter.
 
 use serde_json::{Map, Value};
 
 use super::Error;
 
-/// What stands alone on the lines around front matter.
+/// The delimiter line around front matter.
 const FENCE: &str = "---";
 
 /// The two parts of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parts {
-    /// Empty where there is no front matter.
+    /// Empty if there is no front matter.
     pub front: Map<String, Value>,
     /// The rest, trimmed.
     pub body: String,
 }
 
-/// Takes a text apart. One that does not begin with a fence is all body.
+/// Splits a text. One that does not start with a fence is all body.
 pub fn split(text: &str) -> Result<Parts, Error> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
@@ -31,14 +31,14 @@ pub fn split(text: &str) -> Result<Parts, Error> {
         }
         yaml.push_str(line);
     }
-    Err(Error::Parse("it begins with --- and has no second --- that ends it".to_owned()))
+    Err(Error::Parse("it starts with --- but has no closing ---".to_owned()))
 }
 
 fn map(yaml: &str) -> Result<Map<String, Value>, Error> {
     if yaml.trim().is_empty() {
         return Ok(Map::new());
     }
-    // The library's own words are for who programs with it, and name its options.
+    // The library's default messages address programmers, and name its options.
     let told = |why: serde_saphyr::Error| {
         why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
     };

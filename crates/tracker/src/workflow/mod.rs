@@ -1,4 +1,4 @@
-//! A repository's `WORKFLOW.md`: front matter that says how to work, and the template of what is to be done.
+//! A repository's `WORKFLOW.md`: front matter with settings, and the template of the instruction.
 
 mod config;
 mod fields;
@@ -13,34 +13,34 @@ pub(crate) use fields::{Fields, resolved};
 pub use front::{Parts, split};
 pub use template::Template;
 
-/// The environment, as far as a workflow may refer to it.
+/// The environment variables that a workflow may refer to.
 pub type Environment = BTreeMap<String, String>;
 
-/// A workflow that can be worked by.
+/// A valid workflow.
 #[derive(Debug)]
 pub struct Workflow {
     pub config: Config,
     pub template: Template,
-    /// What was found and is not known, so that nothing is ignored without a word.
+    /// Warnings about unknown keys, so that nothing is ignored silently.
     pub warnings: Vec<String>,
 }
 
-/// Why there is no workflow, or no text for an agent. Each has the name of its class in the specification.
+/// Why there is no workflow, or no instruction. Each variant has a class name in the specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("cannot read the workflow {path}: {why}")]
     Missing { path: String, why: String },
-    #[error("the front matter is no YAML: {0}")]
+    #[error("the front matter is not valid YAML: {0}")]
     Parse(String),
     #[error("the front matter is {0}; expected keys with values")]
     NotAMap(&'static str),
     #[error("{key} {why}")]
     Config { key: String, why: String },
-    #[error("the template cannot be read: {0}")]
+    #[error("cannot parse the template: {0}")]
     TemplateParse(String),
-    #[error("the template cannot be filled in: {0}")]
+    #[error("cannot render the template: {0}")]
     TemplateRender(String),
-    /// The operator has not agreed to what it runs.
+    /// The operator has not trusted the commands that it runs.
     #[error("{0}")]
     Untrusted(String),
 }
@@ -50,7 +50,7 @@ impl Error {
         Error::Config { key: key.to_owned(), why: why.into() }
     }
 
-    /// Gives the name of the class, for programs.
+    /// The name of the class, for programs.
     pub fn class(&self) -> &'static str {
         match self {
             Error::Missing { .. } => "missing_workflow_file",
@@ -64,7 +64,7 @@ impl Error {
     }
 }
 
-/// Makes a workflow of a file's text. `dir` is where the file lies; relative paths begin there.
+/// Parses a workflow from a file's text. `dir` is the file's directory; relative paths start there.
 pub fn read(text: &str, dir: &Path, environment: &Environment) -> Result<Workflow, Error> {
     let parts = split(text)?;
     let (config, warnings) = config::read(parts.front, dir, environment)?;

@@ -1,20 +1,21 @@
-//! What the format has and Provost does in another way. It is refused with that way in the message, never ignored.
+//! Settings of the format that Provost handles differently. They are rejected with a hint, never
+//! ignored.
 
 use serde_json::Value;
 
 use super::{Error, fields::Fields};
 
-/// Keys that cannot be followed, each with what to do instead.
+/// Unsupported keys, each with the alternative.
 const REFUSED: [(&str, &str, &str); 7] = [
     (
         "workspace",
         "root",
-        "cannot be set: Provost makes a worktree for each session below its own home (PROVOST_HOME)",
+        "cannot be set: Provost creates a worktree for each session below its own home (PROVOST_HOME)",
     ),
     (
         "hooks",
         "before_run",
-        "cannot be set: what prepares a worktree is hooks.after_create here, or worktree.setup in provost.toml",
+        "cannot be set: to prepare a worktree, use hooks.after_create here, or worktree.setup in provost.toml",
     ),
     (
         "hooks",
@@ -24,7 +25,7 @@ const REFUSED: [(&str, &str, &str); 7] = [
     (
         "hooks",
         "before_remove",
-        "cannot be set: Provost removes only worktrees that hold no work, and runs nothing in them before",
+        "cannot be set: Provost only removes worktrees without unsaved work, and runs nothing in them first",
     ),
     (
         "hooks",
@@ -39,14 +40,14 @@ const REFUSED: [(&str, &str, &str); 7] = [
     (
         "codex",
         "read_timeout_ms",
-        "cannot be set: how long Codex may take to answer is Provost's own matter",
+        "cannot be set: Provost itself decides how long Codex may take to answer",
     ),
 ];
 
-/// The one command that Provost starts Codex with by itself.
+/// The only command with which Provost starts Codex.
 const APP_SERVER: &str = "codex app-server";
 
-/// Refuses the keys of one part that cannot be followed.
+/// Rejects the unsupported keys of one part.
 pub(super) fn check(part: &str, fields: &mut Fields) -> Result<(), Error> {
     for (_, key, why) in REFUSED.iter().filter(|(of, ..)| *of == part) {
         if fields.take(key).is_some() {
@@ -56,7 +57,7 @@ pub(super) fn check(part: &str, fields: &mut Fields) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the command only if it says what is done anyway.
+/// Accepts the command only if it equals what Provost does anyway.
 pub(super) fn command(codex: &mut Fields) -> Result<(), Error> {
     let given = codex.text("command")?;
     match given.as_deref().map(str::trim) {
@@ -65,13 +66,13 @@ pub(super) fn command(codex: &mut Fields) -> Result<(), Error> {
         Some(other) => Err(Error::config(
             "codex.command",
             format!(
-                "is {other:?}; Provost starts Codex by itself: leave it out, and set agents.codex.path, agents.codex.model or agents.codex.effort in provost.toml, or provost.agent here"
+                "is {other:?}; Provost starts Codex itself: leave it out, and set agents.codex.path, agents.codex.model or agents.codex.effort in provost.toml, or provost.agent here"
             ),
         )),
     }
 }
 
-/// Gives the word that provost.toml has for a policy of approvals.
+/// Returns provost.toml's name of an approval policy.
 pub(super) fn approvals(value: Option<Value>) -> Result<Option<&'static str>, Error> {
     let Some(value) = value else { return Ok(None) };
     match value.as_str() {
@@ -87,7 +88,7 @@ pub(super) fn approvals(value: Option<Value>) -> Result<Option<&'static str>, Er
     }
 }
 
-/// Gives the word that provost.toml has for a sandbox.
+/// Returns provost.toml's name of a sandbox.
 pub(super) fn sandbox(value: Option<Value>) -> Result<Option<&'static str>, Error> {
     let Some(value) = value else { return Ok(None) };
     match value.as_str() {

@@ -1,4 +1,4 @@
-//! The text for an agent, filled in strictly: what is not known fails instead of leaving a hole.
+//! The instruction template, rendered strictly: an unknown name is an error instead of a gap.
 
 use std::{cell::RefCell, fmt};
 
@@ -10,10 +10,11 @@ use liquid::{
 use super::Error;
 use crate::issue::Issue;
 
-/// What an agent is told where the workflow has no text.
+/// The default instruction of a workflow without a body.
 const NO_BODY: &str = "You are working on an issue from the configured tracker.\n\n{{ issue.identifier }}: {{ issue.title }}\n\n{{ issue.description }}";
 
-/// The body of a workflow. It is read when it is filled in, so that a broken one fails an attempt and not the service.
+/// The body of a workflow. It is parsed when it is rendered, so that a broken one fails an attempt
+/// and not the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     text: String,
@@ -25,7 +26,7 @@ impl Template {
         Template { text: text.to_owned() }
     }
 
-    /// Fills it in for an issue. The first attempt has no number.
+    /// Renders it for an issue. The first attempt has no number.
     pub fn render(&self, issue: &Issue, attempt: Option<u32>) -> Result<String, Error> {
         let parser = ParserBuilder::with_stdlib()
             .build()
@@ -49,29 +50,30 @@ impl Template {
     }
 }
 
-/// The parser knows which filters there are, so an unknown one is found early; it belongs to what cannot be filled in.
+/// Maps a parser error. The parser already detects unknown filters, which count as render errors.
 fn unread(why: &str) -> Error {
-    match why.contains("Unknown filter") {
-        true => Error::TemplateRender(why.trim_end().to_owned()),
-        false => Error::TemplateParse(why.trim_end().to_owned()),
+    if why.contains("Unknown filter") {
+        Error::TemplateRender(why.trim_end().to_owned())
+    } else {
+        Error::TemplateParse(why.trim_end().to_owned())
     }
 }
 
-/// An object that remembers what it was asked for and did not have. Conditions take an unknown name for nothing and
-/// would go on with it.
+/// An object that records the first unknown name. Conditions treat an unknown name as nil and would
+/// continue.
 struct Known<'a> {
-    /// What its keys are called from outside.
+    /// The prefix of its keys in templates.
     name: &'static str,
     object: Object,
-    /// The issue, if this is what holds it.
+    /// The issue, if this is the global object.
     inner: Option<Box<Known<'a>>>,
     missed: &'a RefCell<Option<String>>,
 }
 
-/// The key that holds the issue.
+/// The key of the issue.
 const ISSUE: &str = "issue";
 
-/// Names that the language asks for by itself: a loop looks whether it stands in another.
+/// Names that the language itself looks up: a loop checks whether it is nested.
 const OF_THE_LANGUAGE: [&str; 2] = ["forloop", "tablerowloop"];
 
 impl Known<'_> {
@@ -149,7 +151,7 @@ impl ObjectView for Known<'_> {
         ObjectView::iter(&self.object)
     }
 
-    /// Asked for the first part of a name, after all that the template itself made.
+    /// Called for the first part of a name, after the template's own variables.
     fn contains_key(&self, key: &str) -> bool {
         if self.inner.is_some() { self.look(key) } else { self.holds(key) }
     }

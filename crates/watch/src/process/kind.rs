@@ -1,4 +1,4 @@
-//! Which agent a process is: by what it says of itself, then by its program and arguments.
+//! Identifies the agent that a process is: by `AI_AGENT`, then by its program and arguments.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,9 +8,9 @@ use std::path::Path;
 use super::look::{Process, Seen, look};
 use super::stat::Identity;
 
-/// Programs that run others, whose first argument is the program.
+/// Programs that run other programs; the first argument is the program.
 const INTERPRETERS: [&str; 4] = ["node", "nodejs", "bun", "deno"];
-/// The most arguments of an interpreter before its script.
+/// Maximum number of options of an interpreter before its script.
 const MOST_OPTIONS: usize = 8;
 
 /// An agent that is known by name.
@@ -21,39 +21,41 @@ pub enum AgentKind {
     Gemini,
     OpenCode,
     Copilot,
-    /// Another that names itself in `AI_AGENT`.
+    /// Any other agent that names itself in `AI_AGENT`.
     Other(String),
 }
 
-/// What the kind was told by.
+/// The source of the identification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// `AI_AGENT` of its environment.
+    /// `AI_AGENT` in its environment.
     Environment,
     Executable,
     Arguments,
 }
 
-/// A kind, and where it is from.
+/// The kind of an agent, and the source of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     pub kind: AgentKind,
     pub basis: Basis,
-    /// Whether it runs the agent's own program. A script, or what `AI_AGENT` alone names, may only have started that.
+    /// Whether the process runs the agent's own program. A script, or a process that only
+    /// `AI_AGENT` names, may merely have started it.
     pub own_program: bool,
 }
 
-/// No line of ancestors is longer; one that is seen while it changes could go round.
+/// Maximum number of ancestors. A chain that is read while it changes could contain a cycle.
 const MOST_ANCESTORS: usize = 64;
 
-/// Programs that take in processes whose parent has ended, besides the first of all.
+/// Programs, besides init, that adopt orphaned processes.
 const REAPERS: [&str; 2] = ["systemd", "init"];
 
-/// Programs that run what is typed into them.
+/// Programs that run typed input as commands.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "busybox"];
 
-/// Whether this very process is Codex itself, so that text may be typed into its terminal: it runs Codex's own program,
-/// or writes a conversation and is no shell. `AI_AGENT` does not count: every shell that an agent starts inherits it.
+/// Whether this process is Codex itself, so that text may be typed into its terminal: it runs
+/// Codex's own program, or it writes a rollout and is not a shell. `AI_AGENT` does not count: every
+/// shell that an agent starts inherits it.
 pub fn is_codex(identity: &Identity) -> io::Result<bool> {
     let Some(process) = look(identity.pid)? else { return Ok(false) };
     Ok(process.identity == *identity && process.runs_codex())
@@ -64,7 +66,7 @@ impl Process {
         let own =
             by_program(self).is_some_and(|told| told.own_program && told.kind == AgentKind::Codex);
         let name = self.executable.seen().and_then(|path| path.file_name()?.to_str());
-        // A program that cannot be seen may be a shell.
+        // A program that cannot be read may be a shell.
         let is_shell =
             name.is_none_or(|name| SHELLS.contains(&name.trim_end_matches(" (deleted)")));
         let writes = self.rollouts.seen().is_some_and(|open| !open.is_empty());
@@ -72,7 +74,8 @@ impl Process {
     }
 }
 
-/// All processes together. Which of them are agents no process says alone: whatever an agent runs inherits its `AI_AGENT`.
+/// All processes together. A single process does not show whether it is an agent, because every
+/// child of an agent inherits `AI_AGENT`.
 #[derive(Debug)]
 pub struct Family<'a>(BTreeMap<u32, &'a Process>);
 
@@ -85,20 +88,21 @@ impl<'a> Family<'a> {
         self.0.get(&pid).copied()
     }
 
-    /// Gives all agents, and not the commands that they run.
+    /// Returns all agents, without the commands that they run.
     pub fn agents(&self) -> Vec<(&'a Process, Told)> {
         let agent = |process: &'a Process| Some((process, self.agent(process)?));
         self.0.values().filter_map(|process| agent(process)).collect()
     }
 
-    /// Gives the kind of a process that is the agent itself. What only `AI_AGENT` names is the topmost that carries the name,
-    /// and nobody knows that of a process whose parent has ended.
+    /// Returns the kind of a process that is itself an agent. Of processes that only `AI_AGENT`
+    /// identifies, the topmost is the agent; that cannot be decided for an orphan.
     pub fn agent(&self, process: &Process) -> Option<Told> {
-        let by_environment = || self.named(process).filter(|_| !self.is_orphan(process));
+        let by_environment = || if self.is_orphan(process) { None } else { self.named(process) };
         self.beside_its_script(process).or_else(by_environment).or_else(|| by_program(process))
     }
 
-    /// Gives the kind by which `AI_AGENT` names a process, unless it may have that from an agent of this kind above it.
+    /// Returns the kind that `AI_AGENT` names, unless the process may have inherited it from an
+    /// agent of this kind above it.
     pub fn named(&self, process: &Process) -> Option<Told> {
         let kind = environment(process)?;
         let own_program = by_program(process).is_some_and(|told| told.own_program);
@@ -110,12 +114,12 @@ impl<'a> Family<'a> {
         (!inherited).then_some(Told { kind, basis: Basis::Environment, own_program })
     }
 
-    /// Gives the nearest agent that a process descends from.
+    /// Returns the nearest agent among the ancestors of a process.
     pub fn agent_above(&self, process: &Process) -> Option<&'a Process> {
         self.ancestors(process).find(|above| self.agent(above).is_some())
     }
 
-    /// What runs beneath a script of the same program is what the script is said to be.
+    /// Identifies a program below its own launcher script as the same agent as the script.
     fn beside_its_script(&self, process: &Process) -> Option<Told> {
         let own = by_program(process)?;
         let mut top = None;
@@ -125,7 +129,8 @@ impl<'a> Family<'a> {
                 Some(_) | None => break,
             }
         }
-        let told = self.named(top?).filter(|_| environment(process).is_some())?;
+        environment(process)?;
+        let told = self.named(top?)?;
         Some(Told { own_program: own.own_program, ..told })
     }
 
@@ -159,10 +164,11 @@ fn by_program(process: &Process) -> Option<Told> {
     by_executable.or_else(by_arguments)
 }
 
-/// The program of a command line: its first word, or the script that an interpreter runs.
+/// Returns the program of a command line: its first argument, or the script that an interpreter
+/// runs.
 fn script(arguments: &[OsString]) -> Option<&OsStr> {
     let first = arguments.first()?;
-    // It names itself by what it was told to run, as in `npm exec @openai/codex`.
+    // npm's process title contains the command it runs, as in `npm exec @openai/codex`.
     if first.as_encoded_bytes().starts_with(b"npm ") {
         return None;
     }
@@ -175,7 +181,7 @@ fn script(arguments: &[OsString]) -> Option<&OsStr> {
     rest.next().map(OsString::as_os_str)
 }
 
-/// The agent whose program this is. Wrappers of npm are told by the package that they are in.
+/// Returns the agent of a program. Wrappers from npm are identified by their package.
 fn program(path: &OsStr) -> Option<AgentKind> {
     let path = Path::new(path);
     let name = path.file_stem()?.to_str()?.trim_end_matches(" (deleted)");
@@ -203,7 +209,7 @@ fn package(path: &Path) -> Option<AgentKind> {
     })
 }
 
-/// The agent that a value of `AI_AGENT` names; a version or path after its name does not matter.
+/// Returns the agent that a value of `AI_AGENT` names, without a version or path after the name.
 fn named(value: &OsStr) -> Option<AgentKind> {
     let value = value.to_str()?.trim().to_ascii_lowercase();
     let name = value.split(['/', '@', ' ', ':']).next().filter(|name| !name.is_empty())?;
@@ -220,7 +226,7 @@ fn named(value: &OsStr) -> Option<AgentKind> {
 }
 
 impl<T> Seen<T> {
-    /// The value, if it could be seen.
+    /// Returns the value, if it could be read.
     pub fn seen(&self) -> Option<&T> {
         match self {
             Self::Yes(value) => Some(value),
@@ -308,7 +314,8 @@ mod tests {
         assert_eq!(told(None, "/usr/bin/grep", &["grep", "codex", "claude"]), None);
     }
 
-    /// A process below another, with a name in its environment, its program and its arguments.
+    /// Returns a process below another, with a name in its environment, its program and its
+    /// arguments.
     fn one(pid: u32, parent: u32, environment: &str, words: &[&str]) -> Process {
         let name = Some(environment).filter(|name| !name.is_empty()).map(OsString::from);
         Process {
@@ -338,7 +345,7 @@ mod tests {
         assert_eq!(agents(&all), [(7, other), (10, AgentKind::Codex)]);
         let above = Family::new(&all).agent_above(&all[2]).map(|process| process.identity.pid);
         assert_eq!(above, Some(7));
-        // An agent may name itself for those alone that it runs.
+        // An agent may set the name only for the processes that it runs.
         let all = [one(7, 5, "", &["/usr/bin/claude"]), one(8, 7, "claude", &["/bin/sh"])];
         assert_eq!(agents(&all), [(7, AgentKind::Claude)]);
         let all = [one(7, 5, "claude", &["/usr/bin/claude"]), one(8, 7, "aider", &["/bin/sh"])];

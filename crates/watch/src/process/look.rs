@@ -1,4 +1,4 @@
-//! Looking at one process, or at all.
+//! Reads the properties of one process, or of all.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -10,31 +10,31 @@ use std::path::{Path, PathBuf};
 use super::stat::{Identity, Stat, State, boot_id, is_gone};
 use crate::rollout::{FileId, Rollout};
 
-/// More of a file of a process than this is not read.
+/// Maximum bytes read of a file in `/proc`.
 const MOST_BYTES: u64 = 1 << 20;
-/// More descriptors than this are not looked at.
+/// Maximum number of file descriptors that are examined.
 const MOST_DESCRIPTORS: usize = 4096;
 
-/// The pane of tmux in whose environment a process was started, in its own words. It may have left it since, and anything
-/// may stand there: it says where to look.
+/// The tmux pane in whose environment a process was started, as it reports itself. The process may
+/// have left it since, and can set any value: treat it as a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InTmux {
     pub socket: PathBuf,
-    /// The process of the server.
+    /// The pid of the server.
     pub server: Option<u32>,
     /// The id of the pane.
     pub pane: Option<String>,
 }
 
-/// Something about a process, or why it could not be seen.
+/// A property of a process, or the reason why it could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen<T> {
     Yes(T),
-    /// As a rule because the process is another user's.
+    /// Usually because the process belongs to another user.
     Hidden(String),
 }
 
-/// All that can be known about a process from outside.
+/// Everything that can be read about a process from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     pub identity: Identity,
@@ -44,22 +44,22 @@ pub struct Process {
     pub executable: Seen<PathBuf>,
     pub arguments: Seen<Vec<OsString>>,
     pub cwd: Seen<PathBuf>,
-    /// `AI_AGENT` of the environment that it was started with.
+    /// `AI_AGENT` in its initial environment.
     pub ai_agent: Seen<Option<OsString>>,
-    /// `TMUX` and `TMUX_PANE` of the same.
+    /// `TMUX` and `TMUX_PANE` in the same.
     pub tmux: Seen<Option<InTmux>>,
-    /// The rollouts that it has open to write to, and that are still there under their names.
+    /// The rollouts that it has open for writing and that still exist under their names.
     pub rollouts: Seen<Vec<Rollout>>,
 }
 
-/// Everything that could be seen, and what could not.
+/// All processes that could be read, and the errors for the others.
 #[derive(Debug, Default)]
 pub struct All {
     pub processes: Vec<Process>,
     pub skipped: Vec<(u32, io::Error)>,
 }
 
-/// Looks at a process; nothing if there is none with this pid.
+/// Reads a process; None if the pid does not exist.
 pub fn look(pid: u32) -> io::Result<Option<Process>> {
     let Some(before) = Stat::read(pid)? else { return Ok(None) };
     let directory = PathBuf::from(format!("/proc/{pid}"));
@@ -79,12 +79,12 @@ pub fn look(pid: u32) -> io::Result<Option<Process>> {
         tmux: environment.map(|bytes| in_tmux(bytes)),
         rollouts: seen(open_rollouts(&directory.join("fd"))),
     };
-    // Between two looks the pid may have become another's.
+    // The pid may have been reused between the two reads.
     let same = Stat::read(pid)?.is_some_and(|after| after.start_time == before.start_time);
     Ok(same.then_some(process))
 }
 
-/// Looks at every process that the kernel shows.
+/// Reads every process that the kernel shows.
 pub fn all() -> io::Result<All> {
     let mut found = All::default();
     for entry in fs::read_dir("/proc")? {
@@ -120,7 +120,7 @@ fn read_some(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Words that end with a zero byte each.
+/// Splits a list of zero-terminated strings.
 fn words(bytes: &[u8]) -> Vec<OsString> {
     let ended = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     if ended.is_empty() {
@@ -135,7 +135,7 @@ fn value(environment: &[u8], name: &[u8]) -> Option<OsString> {
     found.next().map(|value| OsString::from_vec(value.to_vec()))
 }
 
-/// `TMUX` is the socket, the server's process and a number of the session; the path may have commas in it.
+/// Parses `TMUX`: the socket, the server's pid and a session number; the path may contain commas.
 fn in_tmux(environment: &[u8]) -> Option<InTmux> {
     let told = value(environment, b"TMUX=")?;
     let mut parts = told.as_encoded_bytes().rsplitn(3, |byte| *byte == b',');
@@ -155,13 +155,13 @@ impl<T> Seen<T> {
     }
 }
 
-/// The rollouts that a process has open to write to.
+/// Returns the rollouts that a process has open for writing.
 pub fn written(pid: u32) -> io::Result<Vec<Rollout>> {
     open_rollouts(&PathBuf::from(format!("/proc/{pid}/fd")))
 }
 
-/// Whether a descriptor is one to write to, and its file still the one of that name here: a process may see other files
-/// under the same names.
+/// Whether a descriptor is open for writing, and its file is still the one with that name here: a
+/// process may see other files under the same names.
 fn is_written(descriptor: &Path, target: &Path) -> bool {
     let id = |path: &Path| fs::metadata(path).ok().map(|seen| FileId::of(&seen));
     let flags = || {
@@ -178,12 +178,15 @@ fn is_written(descriptor: &Path, target: &Path) -> bool {
 fn open_rollouts(descriptors: &Path) -> io::Result<Vec<Rollout>> {
     let mut found: Vec<Rollout> = Vec::new();
     for entry in fs::read_dir(descriptors)?.take(MOST_DESCRIPTORS) {
-        // A descriptor that is closed meanwhile is no more open.
+        // A descriptor may be closed in the meantime.
         let descriptor = entry?.path();
         let Ok(target) = fs::read_link(&descriptor) else { continue };
         let archived = target.iter().any(|part| part == OsStr::new("archived_sessions"));
-        let rollout = Rollout::named(&target, archived);
-        found.extend(rollout.filter(|_| is_written(&descriptor, &target)));
+        if let Some(rollout) = Rollout::named(&target, archived)
+            && is_written(&descriptor, &target)
+        {
+            found.push(rollout);
+        }
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found.dedup();
@@ -198,7 +201,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A process about which nothing special is known.
+    /// Returns a process without special properties.
     pub(in super::super) fn process() -> Process {
         Process {
             identity: Identity { pid: 1, start_time: 1, boot_id: "b".into() },
@@ -225,7 +228,7 @@ pub(super) mod tests {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "looks at the kernel's tables, which tell nobody"
+        reason = "polls the kernel's tables, which send no events"
     )]
     fn wait_until(mut holds: impl FnMut() -> bool) {
         let start = std::time::Instant::now();
@@ -246,7 +249,7 @@ pub(super) mod tests {
         command.env("AI_AGENT", "codex").current_dir(directory.path());
         command.stdin(Stdio::piped()).stdout(File::options().append(true).open(&rollout).unwrap());
         let child = Ended(command.arg("-").spawn().unwrap());
-        // Until it runs its program the child is still a copy of this process.
+        // Until exec, the child is still a copy of this process.
         wait_until(|| look(child.0.id()).unwrap().unwrap().arguments.seen().unwrap().len() == 2);
         let seen = look(child.0.id()).unwrap().unwrap();
         assert_eq!(seen.parent, std::process::id());

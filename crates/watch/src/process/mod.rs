@@ -1,6 +1,7 @@
-//! What the kernel tells about agents' processes, those of others included.
+//! Information from the kernel about agents' processes, external ones included.
 //!
-//! What could not be seen is told as such, with the reason: "not seen" is never "not there".
+//! A property that could not be read is reported as such, with the reason: "not visible" never
+//! means "absent".
 
 mod kind;
 mod look;

@@ -1,4 +1,4 @@
-//! Who a process is and whether it runs.
+//! The identity and the state of a process.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-/// One process of one boot of one machine: a pid alone is reused.
+/// One process of one boot of one machine. A pid alone may be reused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     pub pid: u32,
@@ -15,14 +15,14 @@ pub struct Identity {
     pub boot_id: String,
 }
 
-/// What a process does, as far as it matters to whoever watches it.
+/// The state of a process, as far as it matters to a watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It runs or waits for something.
+    /// It runs, or waits for something.
     Alive,
-    /// It waits for a signal to go on.
+    /// It is stopped until a signal continues it.
     Stopped,
-    /// It has ended, and its parent has not asked how.
+    /// It has exited, and its parent has not reaped it.
     Zombie,
 }
 
@@ -31,14 +31,14 @@ pub(super) struct Stat {
     pub(super) parent: u32,
     pub(super) start_time: u64,
     pub(super) state: State,
-    /// Its own group, and the one in front of its terminal.
+    /// Its own process group, and the foreground group of its terminal.
     groups: (i64, i64),
-    /// The number of its terminal, as the kernel packs it.
+    /// The device number of its terminal, as packed by the kernel.
     terminal: i64,
 }
 
 impl Stat {
-    /// The process's line of the table, or nothing if it is no more.
+    /// Reads the process's `stat` file; None if the process has exited.
     pub(super) fn read(pid: u32) -> io::Result<Option<Self>> {
         match fs::read(format!("/proc/{pid}/stat")) {
             Ok(bytes) => parse(&bytes)
@@ -50,15 +50,16 @@ impl Stat {
     }
 }
 
-/// Looks whether this very process is there, and what it does. Cheaper than to look at all of it.
+/// Returns the state of exactly this process; None if it has exited. Cheaper than reading all of
+/// it.
 pub fn state(process: &Identity) -> io::Result<Option<State>> {
     let same = |stat: &Stat| stat.start_time == process.start_time;
     let found = Stat::read(process.pid)?.filter(same);
     Ok(found.map(|stat| stat.state).filter(|state| *state != State::Zombie))
 }
 
-/// Looks whether this very process is there with this terminal, and in front of it: then keys reach it, and not a
-/// shell that waits for its end.
+/// Whether exactly this process exists, has this terminal, and is in its foreground. Then keys
+/// reach it, and not a shell that waits for it.
 pub fn is_in_front(process: &Identity, terminal: &Path) -> io::Result<bool> {
     let Some(stat) = Stat::read(process.pid)? else { return Ok(false) };
     let device = rustix::fs::stat(terminal)?.st_rdev;
@@ -73,21 +74,21 @@ pub(super) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Whether reading a file of a process failed because the process is no more.
+/// Whether reading a file of a process failed because the process has exited.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())
 }
 
-/// The command's name is in parentheses and may itself hold any byte: fields are counted from the last closing
-/// one.
+/// Parses a `stat` line. The command name is in parentheses and may contain any byte, so fields are
+/// counted from the last closing parenthesis.
 fn parse(bytes: &[u8]) -> Option<Stat> {
     let text = String::from_utf8_lossy(bytes);
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let threads: u64 = fields.get(17)?.parse().ok()?;
     let state = match fields.first()?.chars().next()? {
         'T' | 't' => State::Stopped,
-        // With threads left only the main one has ended.
+        // With threads left, only the main thread has ended.
         'Z' if threads <= 1 => State::Zombie,
         'X' | 'x' => State::Zombie,
         _ => State::Alive,

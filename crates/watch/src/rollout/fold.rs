@@ -1,4 +1,4 @@
-//! What the lines of one rollout say, one after the other.
+//! Folds the lines of one rollout into events.
 
 use std::io;
 use std::path::Path;
@@ -13,14 +13,15 @@ use super::tail::{Line, Next, Tail};
 use super::told::{Limits, SessionMeta, Tokens, Told, TurnEnd};
 use crate::ThreadId;
 
-/// How every line of Codex begins: what stands before the last one in a line is what a crash left of another.
+/// The start of every line of Codex. Text before its last occurrence in a line is the torn rest of
+/// a line after a crash.
 const BEGINNING: &[u8] = b"{\"timestamp\":";
-/// The first version that is known to record where turns begin and end.
+/// The first version known to record the start and end of turns.
 const RECORDS_TURNS: (u64, u64) = (0, 107);
-/// The last one that is known not to.
+/// The last version known not to record them.
 const RECORDS_NONE: (u64, u64) = (0, 98);
 
-/// Whether a file says when turns begin and end.
+/// Whether a file records the start and end of turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turns {
     Recorded,
@@ -28,7 +29,7 @@ pub enum Turns {
     Unknown,
 }
 
-/// The state that the meaning of a line depends on.
+/// The state on which the meaning of a line depends.
 #[derive(Debug)]
 pub struct Fold {
     wanted: Option<ThreadId>,
@@ -36,25 +37,25 @@ pub struct Fold {
     history: History,
     turns: Turns,
     turn: Option<String>,
-    /// An error that was recorded by itself and is the reason of the turn's end, should that give none.
+    /// A separately recorded error. It explains the end of the turn if that has no error itself.
     failure: Option<Failure>,
     tokens: Option<Tokens>,
     limits: Option<Limits>,
     at: String,
 }
 
-/// Where the thread's own records begin, after those of the thread that it was forked from.
+/// Where the thread's own records start, after those of the thread from which it was forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum History {
     Own,
-    /// Those with a smaller ordinal are another's.
+    /// Records with a smaller ordinal belong to the parent.
     Before(u64),
-    /// Turns that are older than the thread are another's.
+    /// Turns older than the thread belong to the parent.
     OlderTurns,
 }
 
 impl Fold {
-    /// A fold over the lines of whichever thread the file is of.
+    /// Returns a fold over the file of any thread.
     pub fn new() -> Self {
         Self {
             wanted: None,
@@ -69,22 +70,22 @@ impl Fold {
         }
     }
 
-    /// As [`Self::new`]; a file of another thread says nothing.
+    /// As [`Self::new`]; a file of another thread yields no events.
     pub fn of(thread: ThreadId) -> Self {
         Self { wanted: Some(thread), ..Self::new() }
     }
 
-    /// A fold that goes on inside of a file, whose beginning has been folded before.
+    /// Returns a fold that continues inside a file whose beginning was folded before.
     pub fn resume(thread: ThreadId) -> Self {
         Self { own: Some(thread.clone()), ..Self::of(thread) }
     }
 
-    /// The thread that the file is of.
+    /// The thread of the file.
     pub fn thread(&self) -> Option<&ThreadId> {
         self.own.as_ref()
     }
 
-    /// The turn that is open, if its beginning was recorded with an id.
+    /// The open turn, if its start was recorded with an id.
     pub fn turn(&self) -> Option<&str> {
         self.turn.as_deref()
     }
@@ -93,12 +94,12 @@ impl Fold {
         self.turns
     }
 
-    /// When the last line was written, in its own words.
+    /// The timestamp of the last line, as written.
     pub fn at(&self) -> Option<&str> {
         (!self.at.is_empty()).then_some(&self.at)
     }
 
-    /// Takes a line and tells what it says.
+    /// Reads a line and reports its events.
     pub fn line(&mut self, line: &Line<'_>, mut tell: impl FnMut(Told)) {
         if line.bytes.is_empty() || self.is_other_thread() {
             return;
@@ -163,7 +164,7 @@ impl Fold {
         };
         match &self.own {
             Some(own) if *own == session.thread => {}
-            // The second one of a fork is that of the thread whose history follows.
+            // The second one in a fork belongs to the thread whose history follows.
             Some(_) => return self.inherit(),
             None => self.own = Some(session.thread.clone()),
         }
@@ -192,7 +193,8 @@ impl Fold {
 
     fn turn_complete(&mut self, record: &Record<'_>, tell: &mut impl FnMut(Told)) {
         let turn: Turn = record.payload().unwrap_or_default();
-        let noted = self.failure.take().filter(|_| turn.last_agent_message.is_none());
+        let noted = self.failure.take();
+        let noted = if turn.last_agent_message.is_none() { noted } else { None };
         let end = match turn.error.or(noted) {
             Some(failure) => failure.end(),
             None => TurnEnd::Ok { last_message: turn.last_agent_message },
@@ -214,10 +216,10 @@ impl Fold {
         tell(Told::TurnEnded { turn, end });
     }
 
-    /// The same counts are recorded again and again; they are told when they change.
+    /// Reports token counts when they change: the same counts are recorded repeatedly.
     fn token_count(&mut self, record: &Record<'_>, tell: &mut impl FnMut(Told)) {
         let (tokens, limits) = record.payload::<TokenCount>().unwrap_or_default().told();
-        let tokens = tokens.filter(|_| tokens != self.tokens);
+        let tokens = if tokens == self.tokens { None } else { tokens };
         let limits = limits.filter(|limits| Some(limits) != self.limits.as_ref());
         tell(Told::Alive);
         if let Some(tokens) = tokens {
@@ -269,7 +271,8 @@ impl Default for Fold {
     }
 }
 
-/// Reads whose conversation a file is, which its first line says; nothing if that is not there yet, or is of something else.
+/// Reads a file's metadata from its first line; None if that is not written yet, or is something
+/// else.
 pub fn meta(path: &Path) -> io::Result<Option<SessionMeta>> {
     let (mut tail, mut fold) = (Tail::open(path, 0)?, Fold::new());
     let Next::Line(line) = tail.next_line()? else { return Ok(None) };
@@ -282,7 +285,7 @@ pub fn meta(path: &Path) -> io::Result<Option<SessionMeta>> {
     Ok(found)
 }
 
-/// What a line says by its beginning alone; nothing if it has to be parsed, or if in doubt.
+/// Classifies a line by its beginning alone; None if it has to be parsed, or in doubt.
 fn skim(head: &Head<'_>, line: &Line<'_>) -> Option<Told> {
     if !line.is_whole() {
         return Some(skim_cut(head, line.len));
@@ -305,13 +308,13 @@ fn skim(head: &Head<'_>, line: &Line<'_>) -> Option<Told> {
     }
 }
 
-/// What can be known of a line that is too long to be parsed.
+/// Classifies a line that is too long to be parsed.
 fn skim_cut(head: &Head<'_>, len: u64) -> Told {
     let turn = head.turn.map(str::to_owned);
     match (head.kind, head.inner, head.item) {
         (None, _, _) | (Some("session_meta"), _, _) => Told::Unreadable { len },
         (Some("compacted"), _, _) => Told::Compacted,
-        // It is long by the agent's last message, which a failed turn does not have.
+        // The agent's last message makes it long, and a failed turn has none.
         (Some("event_msg"), Some("task_complete" | "turn_complete"), _) => {
             Told::TurnEnded { turn, end: TurnEnd::Ok { last_message: None } }
         }
@@ -323,7 +326,7 @@ fn skim_cut(head: &Head<'_>, len: u64) -> Told {
     }
 }
 
-/// The record of a line, also if a torn one stands before it.
+/// Parses the record of a line, even after the torn rest of another one.
 fn salvage(line: &[u8]) -> Option<Record<'_>> {
     let after_torn = || {
         let at = memmem::rfind(line, BEGINNING).filter(|at| *at > 0)?;

@@ -1,15 +1,15 @@
-//! The beginning of a line, read without parsing the rest of it.
+//! Reads the beginning of a line without parsing the rest.
 //!
-//! Most lines of a rollout are long and only say that the agent goes on. Their kind stands at their beginning.
-//! It is read as JSON, key by key, so that words inside of texts are never taken for it; what is not as expected
-//! is left to the parser.
+//! Most lines of a rollout are long and only show that the agent is active. Their kind is at their
+//! beginning. It is read as JSON, key by key, so that text inside strings is never taken for it.
+//! Anything unexpected is left to the parser.
 
-/// How much of a line is looked at.
+/// Maximum bytes of a line that are examined.
 const LOOKED_AT: usize = 1024;
-/// Kinds and times are shorter than this.
+/// Maximum length of kinds and timestamps.
 const LONGEST_WORD: usize = 48;
 
-/// What the beginning of a line says; absent is what was not reached.
+/// Fields from the beginning of a line; None if not reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Head<'a> {
     pub(crate) timestamp: Option<&'a str>,
@@ -19,10 +19,10 @@ pub(crate) struct Head<'a> {
     pub(crate) inner: Option<&'a str>,
     /// The kind of the payload's item.
     pub(crate) item: Option<&'a str>,
-    /// The name of the tool that is called.
+    /// The name of the called tool.
     pub(crate) name: Option<&'a str>,
     pub(crate) turn: Option<&'a str>,
-    /// The id that the sender gave a message.
+    /// The message id that the sender assigned.
     pub(crate) client_id: Option<&'a str>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Head<'a> {
     pub(crate) fn read(line: &'a [u8]) -> Self {
         let mut head = Self::default();
         let mut scan = Scan { bytes: &line[..line.len().min(LOOKED_AT)], at: 0 };
-        // The end of the scan is the end of what is known.
+        // Fields after the end of the scan are unknown.
         scan.object(&mut head, Level::Line);
         head
     }
@@ -50,8 +50,9 @@ impl<'a> Head<'a> {
     }
 }
 
-/// A line that only says that the agent goes on, told by the exact beginning that Codex gives such lines: nine of
-/// ten are of this kind, and looking at them costs little more than finding their ends.
+/// A line that only shows that the agent is active, recognized by the exact beginning that Codex
+/// writes. Nine of ten lines are of this kind, and checking them costs little more than finding
+/// their ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Life<'a> {
     pub(crate) timestamp: &'a str,
@@ -79,7 +80,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// The rest of a short text without escapes, and what follows its end.
+/// Returns the rest of a short string without escapes, and the bytes after it.
 fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let near = &bytes[..bytes.len().min(LONGEST_WORD)];
     let end = near.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
@@ -113,7 +114,7 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Reads members until something is not plain; `None` says that the scan is over.
+    /// Reads members until something is not plain; `None` means that the scan is over.
     fn object(&mut self, head: &mut Head<'a>, level: Level) -> Option<()> {
         self.expect(b'{')?;
         loop {
@@ -147,7 +148,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A text without escapes.
+    /// Reads a string without escapes.
     fn text(&mut self) -> Option<&'a str> {
         self.expect(b'"')?;
         let rest = &self.bytes[self.at..];
@@ -177,7 +178,7 @@ impl<'a> Scan<'a> {
         Some(byte)
     }
 
-    /// The next byte that is not white space.
+    /// Returns the next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         while self.bytes.get(self.at)?.is_ascii_whitespace() {
             self.at += 1;

@@ -1,4 +1,4 @@
-//! The file in which Codex records a thread while it goes on: finding it, reading it, and what it says.
+//! The file in which Codex records a thread: how to find it, read it and interpret it.
 
 mod fold;
 mod head;

@@ -1,4 +1,4 @@
-//! Where rollout files are: below `sessions` and `archived_sessions` of one or several homes of Codex.
+//! Finds rollout files, below `sessions` and `archived_sessions` of one or several Codex homes.
 
 use std::cmp::Reverse;
 use std::fs::{self, DirEntry};
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 
 use crate::ThreadId;
 
-/// Directories of this kind are looked at, with how deep they are: year, month, day.
+/// The directories that are searched, and their depth: year, month, day.
 const DIRECTORIES: [(&str, usize); 2] = [("sessions", 3), ("archived_sessions", 3)];
-/// More entries than this are not looked at in one search.
+/// Maximum number of entries examined in one search.
 const MOST_ENTRIES: usize = 200_000;
 
-/// The homes of Codex that are searched.
+/// The Codex homes to search.
 #[derive(Debug, Clone)]
 pub struct Places {
     homes: Vec<PathBuf>,
     most_entries: usize,
 }
 
-/// A rollout file, told by its name.
+/// A rollout file, identified by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rollout {
     pub path: PathBuf,
@@ -27,14 +27,14 @@ pub struct Rollout {
     pub archived: bool,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Oldest name first: the last one is what the thread goes on in.
+    /// Ordered by name, oldest first: the thread continues in the last one.
     pub rollouts: Vec<Rollout>,
-    /// What could not be looked at, and why.
+    /// The paths that could not be read, with the error.
     pub skipped: Vec<(PathBuf, io::Error)>,
-    /// Whether there was more than is looked at.
+    /// Whether the search stopped at its limit.
     pub cut: bool,
 }
 
@@ -43,12 +43,13 @@ impl Places {
         Self { homes, most_entries: MOST_ENTRIES }
     }
 
-    /// The files of a thread. There are several if its history was taken back, or copied to another home.
+    /// Returns the files of a thread. There are several if its history was rewound, or copied to
+    /// another home.
     pub fn find(&self, thread: &ThreadId) -> Found {
         self.search(&mut |rollout| rollout.thread == *thread, usize::MAX)
     }
 
-    /// The newest files of any thread, by their names.
+    /// Returns the newest files of any thread, by name.
     pub fn newest(&self, most: usize) -> Found {
         self.search(&mut |_| true, most)
     }
@@ -77,11 +78,14 @@ impl Places {
 }
 
 impl Rollout {
-    /// Tells a file by its name: `rollout-TIME-THREAD.jsonl`, perhaps compressed.
+    /// Identifies a file by its name: `rollout-TIME-THREAD.jsonl`, optionally compressed.
     pub fn named(path: &Path, archived: bool) -> Option<Self> {
         let stem = stem(path)?.strip_prefix("rollout-")?;
-        // The time is 2026-11-15T18-49-53; the id follows it.
-        let id = stem.get(20..).filter(|_| stem.as_bytes()[19] == b'-')?;
+        // The time looks like 2026-11-15T18-49-53; the id follows it.
+        let id = stem.get(20..)?;
+        if stem.as_bytes()[19] != b'-' {
+            return None;
+        }
         Some(Self { thread: ThreadId::parse(id)?, path: path.to_owned(), archived })
     }
 }
@@ -91,12 +95,12 @@ struct Search<'a> {
     left: usize,
     wanted: &'a mut dyn FnMut(&Rollout) -> bool,
     most: usize,
-    /// How many were taken from the directory that is walked; names of days come newest first.
+    /// Number of files taken from the current directory; day directories are walked newest first.
     taken_here: usize,
 }
 
 impl Search<'_> {
-    /// Links are not followed: a link in a home may lead anywhere.
+    /// Searches a directory. Links are not followed: one in a home may lead anywhere.
     fn directory(&mut self, directory: &Path, depth: usize, archived: bool) {
         let mut entries = match self.entries(directory) {
             Ok(entries) => entries,
@@ -150,7 +154,7 @@ fn stem(path: &Path) -> Option<&str> {
     name.strip_suffix(".zst").unwrap_or(name).strip_suffix(".jsonl")
 }
 
-/// By name, whatever the directory; of the same name the plain one comes first.
+/// Orders by name, then directory; of the same name, the uncompressed file comes first.
 fn order(rollout: &Rollout) -> (Option<&str>, Option<&Path>, usize) {
     let length = rollout.path.as_os_str().len();
     (stem(&rollout.path), rollout.path.parent(), length)

@@ -1,4 +1,4 @@
-//! The lines that are parsed, with the fields that matter; all others may come and go with versions of Codex.
+//! The parsed lines, with the fields that matter; the others may change with versions of Codex.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::told::{
 };
 use crate::ThreadId;
 
-/// A line, its payload not yet looked at.
+/// A line with its unparsed payload.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Record<'a> {
     #[serde(default)]
@@ -36,7 +36,7 @@ impl<'a> Record<'a> {
         serde_json::from_slice(line).ok()
     }
 
-    /// The payload, if it has this shape.
+    /// Returns the payload, if it has this shape.
     pub(crate) fn payload<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_str(self.payload?.get()).ok()
     }
@@ -55,13 +55,13 @@ pub(crate) struct Meta {
     cli_version: Option<String>,
     #[serde(default)]
     originator: Option<String>,
-    /// Who began it: a word, or for what Codex began itself an object.
+    /// What started the thread: a string, or an object if Codex itself started it.
     #[serde(default)]
     source: serde_json::Value,
-    /// The same in newer versions, always as a word.
+    /// The same in newer versions, always a string.
     #[serde(default)]
     thread_source: Option<String>,
-    /// Records before this one are those of the thread that it was forked from.
+    /// Records with a smaller ordinal belong to the thread it was forked from.
     #[serde(default)]
     pub(crate) subagent_history_start_ordinal: Option<u64>,
 }
@@ -87,7 +87,7 @@ impl Meta {
     }
 }
 
-/// The beginning or end of a turn.
+/// The start or end of a turn.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Turn {
     #[serde(default)]
@@ -108,7 +108,7 @@ pub(crate) struct Failure {
     codex_error_info: Option<ErrorKind>,
 }
 
-/// A word, or a word with particulars.
+/// A string, or an object with details.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 enum ErrorKind {
@@ -222,7 +222,7 @@ impl TokenCount {
     }
 }
 
-/// What a person said, as threads with the older history record it.
+/// A user message, as recorded by threads with the older history format.
 #[derive(Debug, Deserialize)]
 pub(crate) struct UserMessage {
     #[serde(default)]
@@ -231,7 +231,7 @@ pub(crate) struct UserMessage {
     pub(crate) message: String,
 }
 
-/// The same as a finished item.
+/// The same as a completed item.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ItemCompleted {
     #[serde(default)]

@@ -1,6 +1,6 @@
-//! Reads the whole lines of a rollout file from a byte offset to its end, in constant memory.
+//! Reads the complete lines of a rollout file from a byte offset to its end, in constant memory.
 //!
-//! An offset is counted in the text, so that it stays right if the file is compressed later.
+//! Offsets count uncompressed bytes, so that they stay valid if the file is compressed later.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use memchr::memchr;
 use provost_sys::agent_file;
 
-/// The longest line that is given with all its bytes.
+/// Maximum length of a line that is returned in full.
 pub const MAX_LINE: usize = 1 << 20;
-/// How much of a longer one is kept.
+/// Number of bytes kept of a longer line.
 const KEPT: usize = 64 << 10;
 const FIRST_BUFFER: usize = 128 << 10;
-/// The largest window of a compressed file, as a power of two: 8 MB, which is what common levels use.
+/// The largest window of a compressed file, as a power of two: 8 MB, as used by common levels.
 const WINDOW_LOG: u32 = 23;
 
-/// A line without its end.
+/// A line without its line end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
     /// The line, or its beginning if it is longer than [`MAX_LINE`].
     pub bytes: &'a [u8],
     pub len: u64,
-    /// The place after it, from which to read on.
+    /// The offset after the line, from which to continue.
     pub after: u64,
 }
 
@@ -34,15 +34,15 @@ impl Line<'_> {
     }
 }
 
-/// What comes next.
+/// The result of reading the next line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next<'a> {
     Line(Line<'a>),
-    /// There is no further whole line yet.
+    /// There is no further complete line yet.
     End,
 }
 
-/// Which file it is, whatever its name.
+/// The identity of a file, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
     pub device: u64,
@@ -59,7 +59,7 @@ impl FileId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Same,
-    /// It ends before the place up to which it was read.
+    /// It is shorter than the offset up to which it was read.
     Shorter {
         len: u64,
     },
@@ -69,20 +69,21 @@ pub enum Standing {
     Gone,
 }
 
-/// A file that is read from its last known place.
+/// A file that is read from its last known offset.
 #[derive(Debug)]
 pub struct Tail {
     path: PathBuf,
     source: Source,
     id: FileId,
-    /// What was read and not yet given: `buffer[start..end]`, where no line ends before `searched`.
+    /// Bytes that were read and not yet returned: `buffer[start..end]`, where no line ends before
+    /// `searched`.
     buffer: Vec<u8>,
     start: usize,
     searched: usize,
     end: usize,
-    /// The place of `start` in the text.
+    /// The offset of `start` in the text.
     place: u64,
-    /// How many bytes of a line that is too long have been thrown away; their beginning is `buffer[start..end]`.
+    /// Number of discarded bytes of an overlong line; its beginning is `buffer[start..end]`.
     dropped: u64,
 }
 
@@ -101,8 +102,8 @@ impl std::fmt::Debug for Source {
 }
 
 impl Tail {
-    /// Opens a file to read it from a place; one whose name ends in `.zst` is decompressed. What is no regular
-    /// file is refused, since reading it could block or never end.
+    /// Opens a file at an offset; a name that ends in `.zst` is decompressed. Anything but a
+    /// regular file is rejected, since reading it could block or never end.
     pub fn open(path: &Path, place: u64) -> io::Result<Self> {
         let file = agent_file::open(path)?;
         let id = FileId::of(&file.metadata()?);
@@ -135,12 +136,13 @@ impl Tail {
         self.id
     }
 
-    /// The place after the last line that was given.
+    /// The offset after the last returned line.
     pub fn place(&self) -> u64 {
         self.place
     }
 
-    /// The next whole line; a last one without an end is kept back until its end is there.
+    /// Returns the next complete line; an unfinished last line is held back until its end is
+    /// written.
     pub fn next_line(&mut self) -> io::Result<Next<'_>> {
         loop {
             if let Some(length) = memchr(b'\n', &self.buffer[self.searched..self.end]) {
@@ -155,7 +157,7 @@ impl Tail {
         }
     }
 
-    /// Looks whether the file is still there and still as long as what was read of it.
+    /// Checks whether the file still exists and is at least as long as the part that was read.
     pub fn standing(&self) -> io::Result<Standing> {
         let named = match std::fs::metadata(&self.path) {
             Ok(named) => named,
@@ -173,7 +175,7 @@ impl Tail {
         })
     }
 
-    /// The line that ends at `buffer[at]`.
+    /// Returns the line that ends at `buffer[at]`.
     fn take(&mut self, at: usize) -> Line<'_> {
         let from = self.start;
         let (mut to, dropped) = (at, self.dropped);
@@ -215,7 +217,7 @@ impl Tail {
 
     fn make_room_in_full_buffer(&mut self) {
         if self.buffer.len() <= MAX_LINE {
-            // A line of the largest length and its end fit.
+            // Fits a line of maximum length with its line end.
             let larger = (self.buffer.len() * 2).clamp(FIRST_BUFFER, MAX_LINE + 2);
             self.buffer.resize(larger, 0);
         } else {
@@ -224,14 +226,14 @@ impl Tail {
         }
     }
 
-    /// At the end of the file nothing is kept but the beginning of a line.
+    /// Shrinks the buffer at the end of the file to the unfinished line.
     fn rest(&mut self) {
         self.buffer.truncate(self.end);
         self.buffer.shrink_to_fit();
     }
 }
 
-/// Reads up to a place in the text and throws it away.
+/// Reads up to an offset in the text and discards it.
 fn skip(reader: &mut impl Read, place: u64) -> io::Result<()> {
     let skipped = io::copy(&mut reader.take(place), &mut io::sink())?;
     if skipped == place {
@@ -239,7 +241,7 @@ fn skip(reader: &mut impl Read, place: u64) -> io::Result<()> {
     }
     Err(io::Error::new(
         io::ErrorKind::UnexpectedEof,
-        format!("the text has {skipped} bytes, and was to be read from {place}"),
+        format!("the file has {skipped} bytes, fewer than the offset {place}"),
     ))
 }
 

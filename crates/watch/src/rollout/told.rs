@@ -1,10 +1,10 @@
-//! What a rollout file can say.
+//! The events in a rollout file.
 
 use std::path::PathBuf;
 
 use crate::ThreadId;
 
-/// Something that a line of a rollout said. Approvals, questions and retries are not recorded in these files.
+/// An event in a rollout. Approvals, questions and retries are not recorded in these files.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     Session(SessionMeta),
@@ -15,10 +15,10 @@ pub enum Told {
         turn: Option<String>,
         end: TurnEnd,
     },
-    /// The agent has what a person or a supervisor said: the proof of input.
+    /// The agent received a message of the user or the supervisor: the proof of input.
     UserMessage {
         turn: Option<String>,
-        /// The id that the sender gave it.
+        /// The message id that the sender assigned.
         client_id: Option<String>,
         text: String,
     },
@@ -26,9 +26,9 @@ pub enum Told {
     Limits(Limits),
     Plan(Plan),
     Compacted,
-    /// Something else happened: the agent goes on.
+    /// Any other record: the agent is active.
     Alive,
-    /// A line that cannot be read, as a crash or a full disk leaves it.
+    /// An unreadable line, as left by a crash or a full disk.
     Unreadable {
         len: u64,
     },
@@ -42,7 +42,7 @@ pub enum TurnEnd {
     },
     Error {
         message: String,
-        /// Codex's word for what failed, `usage_limit_exceeded` for example.
+        /// Codex's name for the error, for example `usage_limit_exceeded`.
         kind: Option<String>,
     },
     Aborted {
@@ -50,40 +50,40 @@ pub enum TurnEnd {
     },
 }
 
-/// Whose record a file is.
+/// The metadata of a rollout's thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMeta {
     pub thread: ThreadId,
     /// The thread that started this one as its sub-agent.
     pub parent: Option<ThreadId>,
-    /// The thread whose history this one began with.
+    /// The thread whose history this one started with.
     pub forked_from: Option<ThreadId>,
     pub cwd: Option<PathBuf>,
     pub cli_version: Option<String>,
     pub originator: Option<String>,
-    /// Whether Codex made the thread for itself, as for a sub-agent: no person talks there.
+    /// Whether Codex created the thread for itself, as for a sub-agent: no user talks to it.
     pub hidden: bool,
 }
 
-/// What the model has used, as far as the thread knows.
+/// The token usage, as far as the thread knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tokens {
-    /// For the last response alone.
+    /// Usage of the last response alone.
     pub response: Usage,
-    /// For the thread until now.
+    /// Usage of the thread so far.
     pub total: Usage,
     /// The size of the model's context.
     pub window: Option<u64>,
 }
 
 impl Tokens {
-    /// How many tokens of the context are taken.
+    /// Number of tokens used in the context.
     pub fn filled(&self) -> u64 {
         self.response.total
     }
 }
 
-/// Counts of tokens.
+/// Token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     pub input: u64,
@@ -93,17 +93,17 @@ pub struct Usage {
     pub total: u64,
 }
 
-/// The limits of an account, as the last response told them.
+/// The limits of an account, as reported by the last response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     pub id: Option<String>,
     pub primary: Option<Window>,
     pub secondary: Option<Window>,
-    /// Which limit stops the account now.
+    /// The limit that stops the account now.
     pub reached: Option<String>,
 }
 
-/// How much of a limit is used, and until when it counts.
+/// The used share of a limit, and its period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     pub used_percent: f64,
@@ -111,7 +111,7 @@ pub struct Window {
     pub reset: Option<Reset>,
 }
 
-/// When a limit begins anew: newer versions tell a time, older ones how far off it is.
+/// When a limit resets: newer versions report a time, older ones a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reset {
     /// Seconds since 1970.
@@ -120,7 +120,7 @@ pub enum Reset {
     In(u64),
 }
 
-/// The agent's own plan: the one structured word about progress that there is.
+/// The agent's own plan: the only structured report of progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<PlanStep>,
@@ -137,12 +137,12 @@ pub enum StepStatus {
     Pending,
     InProgress,
     Completed,
-    /// A word that this version does not know.
+    /// A status that this version does not know.
     Unknown,
 }
 
 impl Plan {
-    /// How many steps are done, and how many there are.
+    /// Returns the number of completed steps and of all steps.
     pub fn progress(&self) -> (usize, usize) {
         let done = self.steps.iter().filter(|step| step.status == StepStatus::Completed);
         (done.count(), self.steps.len())

@@ -1,5 +1,5 @@
-//! Wakes whoever waits for a file to grow or to appear: a descriptor that others can poll, and that costs nothing
-//! while nothing happens.
+//! Watches a file for growth or creation through a pollable descriptor, at no cost while nothing
+//! happens.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,33 +12,33 @@ use rustix::io::Errno;
 
 use super::FileId;
 
-/// What is to be known of a file that is there.
+/// The events to watch on an existing file.
 const FILE: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::ATTRIB)
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::DELETE_SELF);
-/// What is to be known of a directory in which something is to appear.
+/// The events to watch on a directory in which a file should appear.
 const DIRECTORY: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::ONLYDIR);
-/// What tells that something has appeared.
+/// The events that mean that a file has appeared.
 const APPEARED: ReadFlags = ReadFlags::CREATE.union(ReadFlags::MOVED_TO);
 /// Year, month and day below `sessions`.
 const LEVELS: usize = 3;
 
-/// A watch over a file, or over the directories in which it is to appear.
+/// A watch on a file, or on the directories in which it should appear.
 #[derive(Debug)]
 pub struct Watch {
     inotify: OwnedFd,
     target: Target,
     watched: Vec<(Wanted, i32)>,
-    /// Whether something has appeared in a directory since that was asked.
+    /// Whether a file has appeared in a directory since the last query.
     appeared: bool,
 }
 
-/// A file or directory that is there, and which one it is: another may take its name.
+/// An existing file or directory, with its identity: another may take its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     path: PathBuf,
@@ -48,14 +48,15 @@ struct Wanted {
 #[derive(Debug)]
 enum Target {
     File(PathBuf),
-    /// Some file below `sessions`, where Codex makes a directory for each day.
+    /// Any file below `sessions`, where Codex creates a directory for each day.
     Sessions(PathBuf),
-    /// A file, and others that appear below `sessions`: one descriptor for both, of which a user has few.
+    /// A file, and others that appear below `sessions`: one descriptor for both, because a user has
+    /// few.
     Both(PathBuf, PathBuf),
 }
 
 impl Watch {
-    /// Watches a file, and while it is not there the nearest directory on the way to it.
+    /// Watches a file or, while it does not exist, its nearest existing ancestor directory.
     pub fn file(path: &Path) -> io::Result<Self> {
         Self::new(Target::File(path.to_owned()))
     }
@@ -70,7 +71,7 @@ impl Watch {
         Self::new(Target::Both(path.to_owned(), directory.to_owned()))
     }
 
-    /// Whether something has appeared in a directory since this was asked last.
+    /// Whether a file has appeared in a directory since the last call.
     pub fn has_appeared(&mut self) -> bool {
         std::mem::take(&mut self.appeared)
     }
@@ -82,8 +83,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Takes what is waiting, and watches what has come since. True if there is reason to look again; the reason
-    /// may be another file.
+    /// Drains pending events and updates the watches. Returns true if something may have changed,
+    /// perhaps in another file.
     pub fn seen(&mut self) -> io::Result<bool> {
         let mut any = false;
         while self.drain()? {
@@ -110,8 +111,8 @@ impl Watch {
         }
     }
 
-    /// Watches what is wanted now, and nothing else. What appears between looking and watching is looked for
-    /// once more.
+    /// Watches exactly the wanted paths. Repeats until nothing has appeared between the check and
+    /// the watch.
     fn arm(&mut self) -> io::Result<()> {
         loop {
             let wanted = self.target.wanted();
@@ -131,7 +132,7 @@ impl Watch {
             .partition(|(watched, _)| wanted.contains(watched));
         self.watched = kept;
         for (_, descriptor) in gone {
-            // The kernel has forgotten it already if the file was removed.
+            // The kernel has already removed the watch if the file was deleted.
             inotify::remove_watch(&self.inotify, descriptor).ok();
         }
     }
@@ -144,7 +145,7 @@ impl Watch {
             let flags = if wanted.path.is_dir() { DIRECTORY } else { FILE };
             match inotify::add_watch(&self.inotify, &wanted.path, flags) {
                 Ok(descriptor) => self.watched.push((wanted, descriptor)),
-                // It went meanwhile; the directory above it is what is wanted next.
+                // It was removed in the meantime; its parent directory is wanted next.
                 Err(Errno::NOENT | Errno::NOTDIR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -184,7 +185,7 @@ impl Target {
                 paths.extend(more);
                 paths
             }
-            // The directory tells if the file is replaced by another of its name.
+            // The directory reports a replacement of the file by another of the same name.
             Self::File(path) if path.exists() => {
                 path.parent().map(Path::to_owned).into_iter().chain([path.clone()]).collect()
             }
@@ -195,12 +196,12 @@ impl Target {
     }
 }
 
-/// The nearest directory above a path that is there.
+/// Returns the nearest existing directory above a path.
 fn nearest(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|above| above.is_dir()).map(Path::to_owned)
 }
 
-/// The directory, its newest year, that one's newest month, and that one's newest day.
+/// Returns the directory, its newest year, that year's newest month, and that month's newest day.
 fn newest_days(directory: &Path) -> Vec<PathBuf> {
     let mut found = vec![directory.to_owned()];
     let mut at = directory.to_owned();
@@ -232,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until the descriptor can be read, and takes what it has.
+    /// Waits until the descriptor is readable, and drains it.
     fn wakes(watch: &mut Watch) -> bool {
         let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
         let ready = poll(&mut [PollFd::new(&*watch, PollFlags::IN)], Some(&patience)).unwrap();

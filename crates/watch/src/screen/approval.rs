@@ -1,10 +1,10 @@
-//! What an approval on the screen is about, in the words that stand there.
+//! Reads the subject of an approval from the screen.
 
 use super::{Reading, Shown, bottom::choice};
 
-/// How the approval of a command begins.
+/// The start of an approval of a command.
 const RUNS: &str = "Would you like to run the following command?";
-/// How all approvals begin.
+/// The start of all approvals.
 const ASKS: &str = "Would you like to ";
 const REASON: &str = "Reason: ";
 const COMMAND: &str = "$ ";
@@ -12,16 +12,17 @@ const COMMAND: &str = "$ ";
 /// An approval, as far as the screen shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
-    /// What is asked.
+    /// The question.
     pub asks: String,
-    /// The command, line by line as it stands there: where a line is too long for the screen it goes on in the next.
+    /// The command, line by line as shown: a line too long for the screen continues in the next.
     pub command: Option<String>,
     pub reason: Option<String>,
 }
 
 impl Reading {
-    /// Reads what an approval is about. Of several beginnings the first is taken: what a command has in it, or an agent said
-    /// above, can make this longer than the command, and never hide a part of it.
+    /// Reads the subject of an approval. The first of several possible beginnings counts. Text in
+    /// the command, or earlier output of the agent, can then make the result longer than the
+    /// command, but never hide a part of it.
     pub fn approval(&self) -> Option<Approval> {
         if self.shown != Shown::Approval {
             return None;

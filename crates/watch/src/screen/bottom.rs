@@ -1,24 +1,24 @@
-//! The lower part of a screen, taken apart.
+//! Parses the lower part of a screen.
 
-/// A dialog is at most so many lines high.
+/// Maximum height of a dialog, in lines.
 const TALLEST_DIALOG: usize = 30;
-/// The composer's own lines, below where one types.
+/// Maximum number of the composer's own lines, below the input.
 const MOST_FOOTERS: usize = 3;
-/// How far above the composer the line about the turn stands.
+/// Maximum distance of the turn's status line above the composer.
 const MOST_DETAILS: usize = 6;
 
-/// A list of choices with the hint below it that says which keys to press.
+/// A list of choices with a key hint below it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Dialog<'a> {
-    /// What stands above the choices, nearest last.
+    /// The lines above the choices, nearest last.
     pub(super) above: Vec<&'a str>,
     pub(super) choices: Vec<&'a str>,
     pub(super) hint: &'a str,
     pub(super) lines: &'a [String],
 }
 
-/// Finds the dialog at the bottom: the last line speaks of keys, and above it are numbered choices of which one
-/// is marked.
+/// Finds the dialog at the bottom: the last line mentions keys, and above it are numbered choices,
+/// one of them marked.
 pub(super) fn dialog(screen: &[String]) -> Option<Dialog<'_>> {
     let end = screen.iter().rposition(|line| !line.trim().is_empty())?;
     let hint = screen[end].trim();
@@ -45,8 +45,8 @@ pub(super) fn dialog(screen: &[String]) -> Option<Dialog<'_>> {
     })
 }
 
-/// The row in which one types, if Codex's composer is at the bottom: typed text, an empty line, then the composer's
-/// own lines and nothing else.
+/// Returns the input row, if Codex's composer is at the bottom: typed text, an empty line, then
+/// only the composer's own lines.
 pub(super) fn composer(screen: &[String]) -> Option<usize> {
     let row = screen.iter().rposition(|line| line.starts_with('›'))?;
     let below = &screen[row + 1..];
@@ -58,15 +58,16 @@ pub(super) fn composer(screen: &[String]) -> Option<usize> {
     (fits && footers.iter().any(|line| is_footer(line))).then_some(row)
 }
 
-/// The row in which one types, if something is written there and nothing else is below: older versions take the
-/// composer's own lines away meanwhile.
+/// Returns the input row, if it has text and nothing else is below: older versions hide the
+/// composer's own lines meanwhile.
 pub(super) fn bare_composer(screen: &[String]) -> Option<usize> {
     let row = screen.iter().rposition(|line| line.starts_with('›'))?;
     let is_own = |line: &String| line.is_empty() || line.starts_with("  ");
     (dialog(screen).is_none() && screen[row + 1..].iter().all(is_own)).then_some(row)
 }
 
-/// How many rows there are to type in, from this one on: all up to the empty line above the composer's own lines.
+/// Returns the number of input rows from this one on: up to the empty line above the composer's own
+/// lines.
 pub(super) fn rows_to_type_in(screen: &[String], row: usize) -> usize {
     let below = &screen[row + 1..];
     let Some(last) = below.iter().rposition(|line| !line.is_empty()) else { return 1 };
@@ -78,7 +79,7 @@ fn is_footer_below(below: &[String], gap: usize) -> bool {
     below[gap + 1..].iter().any(|line| is_footer(line))
 }
 
-/// The line above the composer that says what the turn does: a sign, words, and how to interrupt it.
+/// Returns the status line above the composer: a bullet, text, and how to interrupt the turn.
 pub(super) fn turn(screen: &[String], composer: usize) -> Option<&str> {
     let above = screen[..composer].iter().rev().map(String::as_str).filter(|line| !line.is_empty());
     let mut near =
@@ -94,7 +95,7 @@ fn sign(line: &str) -> Option<&str> {
     line.strip_prefix("• ").or_else(|| line.strip_prefix("◦ "))
 }
 
-/// `  GPT-5.5 default · /directory`, or the help that stands there instead.
+/// Matches `  GPT-5.5 default · /directory`, or the help shown in its place.
 fn is_footer(line: &str) -> bool {
     let known = ["? for shortcuts", "context left", "esc again to", "ctrl + c again to"];
     line.contains(" · ") || known.iter().any(|words| line.contains(words))
@@ -105,14 +106,14 @@ fn speaks_of_keys(hint: &str) -> bool {
     hint.split(|char: char| !char.is_alphanumeric()).any(|word| word == "enter" || word == "esc")
 }
 
-/// The number and text of a choice: `› 1. Yes`, `  2. No`.
+/// Parses the number and text of a choice: `› 1. Yes`, `  2. No`.
 pub(super) fn choice(line: &str) -> Option<(usize, &str)> {
     let text = marked(line).unwrap_or(line).trim_start();
     let (number, text) = text.split_once(". ")?;
     Some((number.parse().ok()?, text.trim()))
 }
 
-/// The rest of a line with the mark of what is chosen.
+/// Returns the rest of a line after the selection mark.
 fn marked(line: &str) -> Option<&str> {
     let line = line.trim_start();
     line.strip_prefix("› ").or_else(|| line.strip_prefix("> "))

@@ -1,7 +1,8 @@
-//! What the screen of Codex shows: the last resort, where nothing better speaks.
+//! Classifies the screen of Codex: the last resort, where no better source exists.
 //!
-//! Rules look at the bottom of the screen, where Codex draws its dialogs and its composer; what an agent says
-//! stands above that and is never read as either. A screen raises a person's attention; it ends nothing.
+//! Rules match the bottom of the screen, where Codex draws its dialogs and its composer. Output of
+//! the agent is above that and never matches. A screen can ask for the user's attention; it never
+//! ends a turn.
 
 mod approval;
 mod bottom;
@@ -14,11 +15,11 @@ pub use painted::{Painted, is_written, painted, plain, written};
 pub use rules::{RULES, Rule, Versions, read, read_painted};
 pub use steady::Steady;
 
-/// What a screen shows, with the words that a person should see.
+/// The class of a screen, with the text to show to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     pub shown: Shown,
-    /// The lines of a dialog, as they are on the screen.
+    /// The lines of a dialog, as shown on the screen.
     pub lines: Vec<String>,
 }
 
@@ -26,7 +27,7 @@ pub struct Reading {
 pub enum Shown {
     /// May Codex work in this directory?
     Trust,
-    /// May hooks run that nobody has looked at?
+    /// May unreviewed hooks run?
     HookTrust,
     Login,
     Update,
@@ -35,22 +36,22 @@ pub enum Shown {
     Question,
     /// A plan is ready: implement it?
     Plan,
-    /// Something waits for a choice, and no rule knows what.
+    /// Something waits for a choice, and no rule matches.
     UnknownDialog,
-    /// A turn is under way, and the model cannot be reached.
+    /// A turn is active, and the model cannot be reached.
     Retrying,
     Working,
-    /// The place to type is there and nothing says that a turn is under way. It also is while one begins or
-    /// waits, so this alone does not mean that the agent is idle.
+    /// The composer is shown without a sign of an active turn. That also happens while a turn
+    /// starts or waits, so this alone does not mean that the agent is idle.
     Composer,
-    /// The same, and something is written there that was not sent.
+    /// The same, with unsent text in the composer.
     Draft,
-    /// None of these: Codex starts, another program has the terminal, or there is none.
+    /// None of these: Codex is starting, another program has the terminal, or there is none.
     Nothing,
 }
 
 impl Shown {
-    /// Whether keys would answer something.
+    /// Whether keys would answer a dialog.
     pub fn is_dialog(self) -> bool {
         match self {
             Self::Trust

@@ -1,21 +1,21 @@
-//! A screen with how each character looks: what Codex itself says in an empty composer is dim.
+//! A screen with character attributes: the placeholder in an empty composer is dim.
 
 use super::bottom::{bare_composer, composer, rows_to_type_in};
 
 /// A line of a screen: its characters, and whether each is dim.
 pub type Painted = Vec<(char, bool)>;
 
-/// Takes the codes away that tmux gives with what it captured.
+/// Strips the attribute codes from tmux's capture.
 pub fn plain(captured: &[String]) -> Vec<String> {
     captured.iter().map(|line| text(&characters(line))).collect()
 }
 
-/// Reads the codes that tmux gives with what it captured.
+/// Parses the attribute codes in tmux's capture.
 pub fn painted(captured: &[String]) -> Vec<Painted> {
     captured.iter().map(|line| characters(line)).collect()
 }
 
-/// Gives what is written in Codex's composer and was not sent, or nothing if there is no composer.
+/// Returns the unsent text in Codex's composer, or None if there is no composer.
 pub fn written(painted: &[Painted]) -> Option<String> {
     let plain: Vec<String> = painted.iter().map(text).collect();
     let row = composer(&plain).or_else(|| bare_composer(&plain))?;
@@ -26,21 +26,21 @@ pub fn written(painted: &[Painted]) -> Option<String> {
     Some(rows.iter().map(bright).collect::<Vec<_>>().join("\n").trim().to_owned())
 }
 
-/// Says whether what is written is exactly this text, however its lines are broken.
+/// Whether the shown text is exactly this text, regardless of line breaks.
 pub fn is_written(written: &str, text: &str) -> bool {
     let solid = |text: &str| text.chars().filter(|char| !char.is_whitespace()).collect::<String>();
-    // A long paste is shown by how long it is.
+    // A long paste is shown as its length.
     let long = format!("[Pasted Content {} chars]", text.chars().count());
     let shown = solid(written);
     !shown.is_empty() && (shown == solid(text) || shown == solid(&long))
 }
 
-/// Gives the characters of a line, without spaces at its end.
+/// Returns the characters of a line, without trailing spaces.
 pub(super) fn text(line: &Painted) -> String {
     line.iter().map(|(char, _)| *char).collect::<String>().trim_end().to_owned()
 }
 
-/// Gives the characters of a line, and whether each is dim.
+/// Returns the characters of a line, and whether each is dim.
 fn characters(line: &str) -> Painted {
     let (mut dim, mut found, mut chars) = (false, Vec::new(), line.chars());
     while let Some(char) = chars.next() {
@@ -56,7 +56,8 @@ fn characters(line: &str) -> Painted {
     found
 }
 
-/// Of the codes of a screen that was captured only those for looks are left, and they end with a letter.
+/// Whether the character ends a code. A capture contains only attribute codes, which end with a
+/// letter.
 fn ends(char: char) -> bool {
     char.is_ascii_alphabetic()
 }
@@ -69,7 +70,7 @@ fn dimmed(code: &str, before: bool) -> bool {
         match number {
             0 | 22 => dim = false,
             2 => dim = true,
-            // A colour's own numbers mean nothing here.
+            // Skips the parameters of a colour.
             38 | 48 => match numbers.next() {
                 Some(5) => drop(numbers.next()),
                 Some(2) => drop(numbers.nth(2)),

@@ -1,4 +1,4 @@
-//! The rules: which words make a dialog which one, and for which versions of Codex that was seen.
+//! The rules: the text that identifies each dialog, and the versions of Codex with that text.
 
 use super::bottom::{Dialog, composer, dialog, turn};
 use super::{
@@ -6,21 +6,21 @@ use super::{
     painted::{Painted, text, written},
 };
 
-/// A rule for a dialog. All that it asks for must be there.
+/// A rule for a dialog. All its conditions must hold.
 #[derive(Debug)]
 pub struct Rule {
     pub name: &'static str,
     pub shown: Shown,
     pub versions: Versions,
-    /// The beginning of a line above the choices.
+    /// The start of a line above the choices.
     title: Option<&'static str>,
-    /// The beginnings of the first choices.
+    /// The starts of the first choices.
     choices: &'static [&'static str],
-    /// A part of the hint, in small letters.
+    /// A part of the hint, in lower case.
     hint: &'static str,
 }
 
-/// From which version, up to and without which.
+/// A version range: inclusive start, exclusive end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
     pub from: (u64, u64),
@@ -28,12 +28,12 @@ pub struct Versions {
 }
 
 const ALL: Versions = Versions { from: (0, 0), before: None };
-/// With the look that was seen in 0.166.
+/// With the layout observed in 0.166.
 const NEW: Versions = Versions { from: (0, 108), before: None };
-/// With the look that was seen in 0.107.
+/// With the layout observed in 0.107.
 const OLD: Versions = Versions { from: (0, 0), before: Some((0, 166)) };
 
-/// The rules, in the order in which they are asked.
+/// The rules, in order of precedence.
 pub const RULES: &[Rule] = &[
     Rule {
         name: "trust",
@@ -117,7 +117,8 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Reads a screen of a version of Codex, told as its first two numbers; of an unknown one all rules are asked.
+/// Classifies a screen of a Codex version, given as its first two numbers; without a version, all
+/// rules apply.
 pub fn read(screen: &[String], version: Option<(u64, u64)>) -> Reading {
     if let Some(found) = dialog(screen) {
         let shown = known(&found, version).unwrap_or(Shown::UnknownDialog);
@@ -132,16 +133,13 @@ pub fn read(screen: &[String], version: Option<(u64, u64)>) -> Reading {
     Reading { shown, lines: Vec::new() }
 }
 
-/// Reads a screen of which is known how each character looks, and so what is written at the prompt.
+/// Classifies a screen with character attributes, which also show the unsent text at the prompt.
 pub fn read_painted(screen: &[Painted], version: Option<(u64, u64)>) -> Reading {
     let plain: Vec<String> = screen.iter().map(text).collect();
     let reading = read(&plain, version);
     let prompts = matches!(reading.shown, Shown::Composer | Shown::Nothing);
     let drafted = || written(screen).is_some_and(|written| !written.is_empty());
-    match prompts && drafted() {
-        true => Reading { shown: Shown::Draft, lines: Vec::new() },
-        false => reading,
-    }
+    if prompts && drafted() { Reading { shown: Shown::Draft, lines: Vec::new() } } else { reading }
 }
 
 fn known(dialog: &Dialog<'_>, version: Option<(u64, u64)>) -> Option<Shown> {

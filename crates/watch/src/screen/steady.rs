@@ -1,8 +1,8 @@
-//! Two agreeing frames: a screen that is being drawn shows many things that are not there.
+//! Debounces frames: a screen that is being drawn shows transient content.
 
 use super::{Approval, Reading, Shown};
 
-/// Believes what two frames in a row show.
+/// Accepts a reading after two equal frames in a row.
 #[derive(Debug, Default)]
 pub struct Steady {
     last: Option<Reading>,
@@ -10,8 +10,8 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// Takes the next frame. Tells what is shown now if the frame before showed the same, and it was not told
-    /// already. An approval of something else is another one, though it stands in the same place.
+    /// Takes the next frame. Returns the reading if the previous frame showed the same and it was
+    /// not returned before. A different approval counts as new, even in the same position.
     pub fn frame(&mut self, reading: Reading) -> Option<Reading> {
         let shows = |reading: &Reading| (reading.shown, reading.approval());
         let now = shows(&reading);
@@ -24,23 +24,23 @@ impl Steady {
         Some(reading)
     }
 
-    /// Believes a frame at once, for whoever cannot wait for a second one.
+    /// Accepts a frame at once, for callers that cannot wait for a second one.
     pub fn believe(&mut self, reading: &Reading) {
         self.last = Some(reading.clone());
         self.told = Some((reading.shown, reading.approval()));
     }
 
-    /// Believes nothing any more: what is shown is told again when two frames have shown it.
+    /// Forgets the accepted reading: it is returned again after two further frames.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether a reading shows what is believed.
+    /// Whether a reading equals the accepted one.
     pub fn agrees(&self, reading: &Reading) -> bool {
         self.told.as_ref() == Some(&(reading.shown, reading.approval()))
     }
 
-    /// What is believed to be shown.
+    /// The accepted class of the screen.
     pub fn shown(&self) -> Option<Shown> {
         self.told.as_ref().map(|(shown, _)| *shown)
     }

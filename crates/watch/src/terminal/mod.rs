@@ -1,8 +1,8 @@
-//! What the byte stream of a terminal says: sequences in it, its title, and the screen that it draws; and when one is
-//! written to that somebody else reads.
+//! Reads the byte stream of a terminal: its control sequences, title and screen. Also detects
+//! writes to a terminal that another program reads.
 //!
-//! Whatever runs in a terminal can write all of this. It may raise a person's attention and take that back; it
-//! never ends a turn.
+//! Any program in a terminal can write all of this. It may request the user's attention and
+//! withdraw that; it never ends a turn.
 
 mod scan;
 mod screen;

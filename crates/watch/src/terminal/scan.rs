@@ -1,4 +1,4 @@
-//! Finds the sequences that speak of an agent in a stream of bytes, wherever the stream is cut into chunks.
+//! Finds agent status sequences in a byte stream, however it is split into chunks.
 
 use memchr::memchr2;
 
@@ -7,10 +7,10 @@ const CANCEL: u8 = 0x18;
 const SUBSTITUTE: u8 = 0x1a;
 const ESCAPE: u8 = 0x1b;
 
-/// A sequence with more bytes than this is dropped.
+/// Maximum length of a sequence; a longer one is dropped.
 const LONGEST: usize = 4096;
 
-/// A sequence, and the place in the stream after it.
+/// A sequence, and the stream offset after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
     pub signal: Signal,
@@ -19,7 +19,7 @@ pub struct Heard {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
-    /// OSC 7501: the agent's own word about its state.
+    /// OSC 7501: the agent's report of its state.
     Agent {
         state: AgentState,
         app: Option<String>,
@@ -38,7 +38,7 @@ pub enum AgentState {
     Blocked(Blocked),
     Done,
     Error,
-    /// The agent has left the terminal, and takes back what it said.
+    /// The agent has left the terminal, and withdraws its state.
     Clear,
 }
 
@@ -46,11 +46,11 @@ pub enum AgentState {
 pub enum Blocked {
     Permission,
     Question,
-    /// Another word, or none.
+    /// Another reason, or none.
     Other(Option<String>),
 }
 
-/// The scanner. Of a sequence that is not yet at its end it keeps 4096 bytes at most.
+/// The scanner. It keeps at most 4096 bytes of an unfinished sequence.
 #[derive(Debug, Default)]
 pub struct Scanner {
     state: State,
@@ -63,13 +63,13 @@ enum State {
     #[default]
     Ground,
     Escape,
-    /// Inside of an operating system command, whose bytes are kept.
+    /// Inside an operating system command, whose bytes are kept.
     Command,
-    /// The same, with more bytes than are kept.
+    /// The same, over the limit.
     TooLong,
-    /// Inside of another string, of which nothing is wanted.
+    /// Inside another string, which is skipped.
     Skipped,
-    /// After an escape inside of one of these.
+    /// After an escape inside one of these.
     Ending(Within),
 }
 
@@ -81,13 +81,13 @@ enum Within {
 }
 
 impl Scanner {
-    /// A scanner of a stream that begins, or goes on, at a place. What was before it is not known: one that is
-    /// put into the middle of a sequence takes its rest for text.
+    /// Returns a scanner for a stream that starts or continues at an offset. Earlier bytes are
+    /// unknown: started in the middle of a sequence, it takes the rest for text.
     pub fn at(place: u64) -> Self {
         Self { place, ..Self::default() }
     }
 
-    /// Takes the next bytes of the stream.
+    /// Reads the next bytes of the stream.
     pub fn feed(&mut self, bytes: &[u8], mut hear: impl FnMut(Heard)) {
         let mut at = 0;
         while at < bytes.len() {
@@ -120,7 +120,7 @@ impl Scanner {
             (State::TooLong | State::Skipped, _) => {}
             (State::Ending(Within::Command), b'\\') => return self.command(),
             (State::Ending(_), b'\\') => self.state = State::Ground,
-            // Any other escape breaks the string off.
+            // Any other escape aborts the string.
             (State::Ending(_), _) => self.begin(byte),
         }
         None
@@ -150,7 +150,7 @@ impl Scanner {
         let (number, body) = text.split_once(';')?;
         match number {
             "0" | "2" => Some(Signal::Title(plain(body))),
-            // 9;4 draws a bar of progress in some terminals.
+            // In some terminals 9;4 draws a progress bar.
             "9" if body == "4" || body.starts_with("4;") => None,
             "9" => Some(Signal::Notification(plain(body))),
             "7501" => agent(body),
@@ -159,12 +159,12 @@ impl Scanner {
     }
 }
 
-/// The text without what could move a cursor.
+/// Removes control characters, which could move the cursor.
 fn plain(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).collect()
 }
 
-/// Reads `state=blocked:app=codex:kind=permission`; a state that is not known says nothing.
+/// Parses `state=blocked:app=codex:kind=permission`; an unknown state yields nothing.
 fn agent(body: &str) -> Option<Signal> {
     let field = |name: &str| {
         let mut fields = body.split(':').filter_map(|field| field.split_once('='));

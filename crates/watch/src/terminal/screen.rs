@@ -4,17 +4,17 @@ use std::num::NonZeroU16;
 
 use crate::screen::Painted;
 
-/// The largest screen that is kept.
+/// The largest supported screen.
 pub const MOST_ROWS: u16 = 500;
 pub const MOST_COLUMNS: u16 = 1000;
 
-/// A screen of bounded size, without what was scrolled off it.
+/// A screen of bounded size, without scrollback.
 pub struct Screen {
     parser: vt100::Parser,
 }
 
 impl Screen {
-    /// An empty screen; sizes beyond the largest one are cut.
+    /// Returns an empty screen; larger sizes are clamped.
     pub fn new(rows: u16, columns: u16) -> Self {
         let (rows, columns) = bounded(rows, columns);
         Self { parser: vt100::Parser::new(rows, columns, 0) }
@@ -30,26 +30,27 @@ impl Screen {
         self.parser.set_size(rows, columns);
     }
 
-    /// The lines from top to bottom, without spaces at their ends. Every character that was drawn is there.
+    /// Returns the lines from top to bottom, without trailing spaces. Every drawn character is
+    /// included.
     pub fn lines(&self) -> Vec<String> {
         let screen = self.parser.screen();
         let (_, columns) = screen.size();
         screen.rows(0, columns.into()).map(|row| row.trim_end().to_owned()).collect()
     }
 
-    /// The lines with how each character looks.
+    /// Returns the lines with character attributes.
     pub fn painted(&self) -> Vec<Painted> {
         let screen = self.parser.screen();
         let (rows, columns) = screen.size();
         (0..rows.get()).map(|row| painted(screen, row, columns.get())).collect()
     }
 
-    /// Whether the program takes pasted text as such.
+    /// Whether the program accepts bracketed paste.
     pub fn takes_pastes(&self) -> bool {
         self.parser.screen().bracketed_paste()
     }
 
-    /// The row and column of the cursor, or nothing if it is hidden.
+    /// The row and column of the cursor, or None if it is hidden.
     pub fn cursor(&self) -> Option<(u16, u16)> {
         let screen = self.parser.screen();
         (!screen.hide_cursor()).then(|| screen.cursor_position())
@@ -62,7 +63,7 @@ impl std::fmt::Debug for Screen {
     }
 }
 
-/// The characters of one line. What takes two places is at the first of them.
+/// Returns the characters of one line. A wide character occupies the first of its two cells.
 fn painted(screen: &vt100::Screen, row: u16, columns: u16) -> Painted {
     let mut line = Painted::with_capacity(columns.into());
     let cells = (0..columns).filter_map(|column| screen.cell(row, column));

@@ -1,20 +1,20 @@
-//! What Codex says in its title.
+//! Reads the state of Codex from its terminal title.
 
-/// The characters of its spinner: those of Braille.
+/// The characters of its spinner: Braille patterns.
 const SPINNER: std::ops::RangeInclusive<char> = '\u{2801}'..='\u{28ff}';
 
-/// What a title says, if it is one of Codex's.
+/// The state in a title of Codex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TitleState {
     Idle,
     Working,
     ActionRequired,
-    /// A name without a sign: an idle Codex has one by default, and so have many other programs.
+    /// A name without a status: the default of an idle Codex, and of many other programs.
     Unmarked,
 }
 
-/// Reads a title whose parts are `activity` or `run-state`, and whatever follows them. A session that waits for a
-/// person and has no `activity` in its title says `Working`.
+/// Parses a title whose parts are `activity` or `run-state`, and any others after them. A session
+/// that waits for the user and has no `activity` in its title shows `Working`.
 pub fn title_state(title: &str) -> TitleState {
     let title = title.trim();
     let first = title.split('|').next().unwrap_or_default().trim();
@@ -28,7 +28,7 @@ pub fn title_state(title: &str) -> TitleState {
     }
 }
 
-/// `[ ! ] Action Required`, where the sign blinks.
+/// Matches `[ ! ] Action Required`, where the sign blinks.
 fn asks_for_action(part: &str) -> bool {
     let sign = part.strip_suffix("Action Required").map(str::trim);
     matches!(sign, Some("[ ! ]" | "[ . ]"))

@@ -1,5 +1,5 @@
-//! Tells when a program writes to a terminal that somebody else reads. The kernel says so of the terminal's file, and
-//! nothing is read, attached or changed for that.
+//! Detects when a program writes to a terminal that another program reads. The kernel reports it
+//! for the terminal's file; nothing is read, attached or changed.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,13 +9,13 @@ use std::path::Path;
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// A queue of the kernel for any number of terminals. Its descriptor can be polled.
+/// A kernel queue for any number of terminals. Its descriptor can be polled.
 #[derive(Debug)]
 pub struct Writes {
     inotify: OwnedFd,
 }
 
-/// The number by which the queue names a terminal, until it has told of it.
+/// The queue's id of a terminal, until it reports a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WriteTicket(i32);
 
@@ -24,15 +24,15 @@ impl Writes {
         Ok(Self { inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)? })
     }
 
-    /// Asks for the next write to a terminal. It is told once: a spinner would wake us dozens of times a second.
-    /// Asking twice for the same terminal gives the same ticket.
+    /// Requests the next write to a terminal. It is reported once: a spinner would wake us dozens
+    /// of times a second. A repeated request for the same terminal returns the same ticket.
     pub fn ask(&self, terminal: &Path) -> io::Result<WriteTicket> {
         let flags = WatchFlags::MODIFY | WatchFlags::ONESHOT;
         Ok(WriteTicket(inotify::add_watch(&self.inotify, terminal, flags)?))
     }
 
-    /// Takes the tickets of terminals that were written to, or went. That there are none is an error, as the kernel
-    /// tells it.
+    /// Returns the tickets of terminals that were written to, or closed. An empty queue is the
+    /// kernel's `EAGAIN` error.
     pub fn take(&self) -> io::Result<Vec<WriteTicket>> {
         let mut space = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.inotify, &mut space);

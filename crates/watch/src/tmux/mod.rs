@@ -1,8 +1,8 @@
-//! tmux, through its command line: the panes that others made, and what is written to them.
+//! tmux, through its command line: panes of the user, and input to them.
 //!
-//! Panes are named by their ids alone (`%3`): a name may be the beginning of another's. Nothing here attaches to a
-//! session: a client changes the session's environment, tells its programs that they have focus, and runs the user's
-//! hooks.
+//! Panes are addressed by id alone (`%3`): a name may be the prefix of another. Nothing here
+//! attaches to a session: a client changes the session's environment, gives its programs focus, and
+//! runs the user's hooks.
 
 mod pane;
 mod run;

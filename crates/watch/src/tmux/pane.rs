@@ -48,23 +48,23 @@ fn is_id(text: &str, sign: char) -> bool {
     !number.is_empty() && number.len() < 10 && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A pane. That it is dead says nothing sure about how its program ended.
+/// A pane. A dead one does not reliably show how its program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pane {
     pub id: PaneId,
     pub session: SessionId,
     pub session_name: String,
-    /// The process of the server: another one on the same socket has other panes with the same ids.
+    /// The pid of the server: another one on the same socket has other panes with the same ids.
     pub server: u32,
-    /// The process that tmux started in it: a shell, as a rule.
+    /// The process that tmux started in it, usually a shell.
     pub pid: u32,
-    /// The terminal that its program has.
+    /// The terminal of its program.
     pub tty: PathBuf,
     pub dead: bool,
     pub dead_status: Option<i32>,
-    /// Whether a person looks back or chooses something in it; then keys do not reach the program.
+    /// Whether the user is in copy mode or in a menu; then keys do not reach the program.
     pub in_mode: bool,
-    /// How many clients show its session.
+    /// Number of clients that show its session.
     pub clients: u32,
     pub rows: u16,
     pub columns: u16,
@@ -72,7 +72,7 @@ pub struct Pane {
 }
 
 impl Pane {
-    /// What tmux is asked for; what others may choose freely comes last.
+    /// The requested fields; those with arbitrary content come last.
     pub(super) const FORMAT: &str = "#{pane_id}\t#{session_id}\t#{pane_pid}\t#{pane_dead}\t#{pane_dead_status}\t\
         #{pane_in_mode}\t#{session_attached}\t#{pane_height}\t#{pane_width}\t#{pid}\t#{pane_tty}\t#{session_name}\t#{pane_title}";
 

@@ -1,4 +1,4 @@
-//! Commands to a tmux server on a named socket. A server that does not answer is given up on, never waited for.
+//! Runs commands on a tmux server with a named socket. A server that does not answer times out.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,38 +13,39 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::pane::{Pane, PaneId};
 
-/// How long a command may take.
+/// Timeout of a command.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A format that is true of a pane whose program takes keys: it is not dead, and nobody looks back in it.
+/// A format that is true for a pane whose program receives keys: it is neither dead nor in copy
+/// mode.
 const TAKES_KEYS: &str = "#{?pane_dead,0,#{?pane_in_mode,0,1}}";
-/// What tmux prints if nothing was typed because a pane takes no keys.
+/// tmux prints this if nothing was typed because a pane does not accept keys.
 const CLOSED: &str = "closed";
-/// More than this is not taken of what a command prints.
+/// Maximum bytes of a command's output.
 const MOST_OUTPUT: usize = 4 << 20;
 
-/// Why a command had no result.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("start tmux; is it installed?")]
+    #[error("cannot start tmux; is it installed?")]
     Start(#[source] io::Error),
-    #[error("talk to tmux")]
+    #[error("cannot communicate with tmux")]
     Talk(#[source] io::Error),
     #[error("no tmux server listens on {0}")]
     NoServer(PathBuf),
-    #[error("tmux has not answered within {} seconds", PATIENCE.as_secs())]
+    #[error("tmux did not answer within {} seconds", PATIENCE.as_secs())]
     Silent,
-    #[error("tmux has printed more than {MOST_OUTPUT} bytes")]
+    #[error("tmux printed more than {MOST_OUTPUT} bytes")]
     TooMuch,
-    #[error("tmux refuses: {0}")]
+    #[error("tmux reported an error: {0}")]
     Refused(String),
-    #[error("tmux lists a pane as {0:?}, which this version does not understand")]
+    #[error("cannot parse tmux's pane listing {0:?}")]
     Strange(String),
-    #[error("the pane takes no keys: its program has ended, or somebody looks back in it")]
+    #[error("the pane does not accept keys: its program has ended, or it is in copy mode")]
     Closed,
 }
 
 impl Error {
-    /// Whether a command that was to type something has certainly typed nothing.
+    /// Whether a typing command has certainly typed nothing.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Error::Start(_) | Error::Refused(_) | Error::Closed)
     }
@@ -65,26 +66,26 @@ impl Server {
         &self.socket
     }
 
-    /// All panes of all sessions.
+    /// Returns all panes of all sessions.
     pub fn panes(&self) -> Result<Vec<Pane>, Error> {
         let listed = self.run(&["list-panes", "-a", "-F", Pane::FORMAT], b"")?;
         let parse = |line: &str| Pane::parse(line).ok_or_else(|| Error::Strange(line.to_owned()));
         listed.lines().map(parse).collect()
     }
 
-    /// One pane, or nothing if there is none with this id.
+    /// Returns one pane, or None if the id does not exist.
     pub fn pane(&self, id: &PaneId) -> Result<Option<Pane>, Error> {
         Ok(self.panes()?.into_iter().find(|pane| pane.id == *id))
     }
 
-    /// The lines that a pane shows.
+    /// Returns the lines that a pane shows.
     pub fn screen(&self, id: &PaneId) -> Result<Vec<String>, Error> {
         let shown = self.run(&["capture-pane", "-p", "-t", id.as_str()], b"")?;
         Ok(shown.lines().map(|line| line.trim_end().to_owned()).collect())
     }
 
-    /// One pane and the lines that it shows, with the codes that say how each character looks; nothing if there is
-    /// none with this id. It is one command, since a client costs more than what it asks.
+    /// Returns a pane and its lines with character attributes; None if the id does not exist. It is
+    /// one command, since starting a client costs more than the query.
     pub fn painted(&self, id: &PaneId) -> Result<Option<(Pane, Vec<String>)>, Error> {
         let pane = ["display-message", "-p", "-t", id.as_str(), Pane::FORMAT, ";"];
         let lines = ["capture-pane", "-p", "-e", "-t", id.as_str()];
@@ -99,11 +100,11 @@ impl Server {
         Ok(Some((pane, lines.lines().map(str::to_owned).collect())))
     }
 
-    /// Pastes a text as a person would, so that no line of it is taken for a command. Characters that could end
-    /// the paste or act on the program are left out.
+    /// Pastes a text with bracketed paste, so that no line of it is taken for a command. Characters
+    /// that could end the paste or act on the program are removed.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the pane takes no keys, among others.
+    /// [`Error::Closed`] if the pane does not accept keys, among others.
     pub fn paste(&self, id: &PaneId, text: &str) -> Result<(), Error> {
         let is_text = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -112,7 +113,7 @@ impl Server {
         self.run(&["load-buffer", "-b", &buffer, "-"], text.as_bytes())?;
         let pasted = self.type_if_open(id, &format!("paste-buffer -p -r -d -b {buffer} -t '{id}'"));
         if pasted.is_err() {
-            // A buffer that went with its server, or was pasted after all, is gone already.
+            // The buffer is already gone if its server exited, or if it was pasted after all.
             self.run(&["delete-buffer", "-b", &buffer], b"").ok();
         }
         pasted
@@ -126,14 +127,15 @@ impl Server {
     /// Sends bytes as keys.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the pane takes no keys: while somebody looks back in it they would be commands to tmux.
+    /// [`Error::Closed`] if the pane does not accept keys: in copy mode they would be commands to
+    /// tmux.
     pub fn keys(&self, id: &PaneId, bytes: &[u8]) -> Result<(), Error> {
         let codes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.type_if_open(id, &format!("send-keys -t '{id}' -H {}", codes.join(" ")))
     }
 
-    /// Runs a command that types into a pane if the pane takes keys. tmux itself looks and acts in one step, so that
-    /// nothing can happen to the pane in between: tmux 3.3a crashes when it pastes into a dead pane.
+    /// Runs a typing command if the pane accepts keys. tmux itself checks and acts in one step, so
+    /// that the pane cannot change in between: tmux 3.3a crashes when it pastes into a dead pane.
     fn type_if_open(&self, id: &PaneId, command: &str) -> Result<(), Error> {
         let refuse = format!("display-message -p {CLOSED}");
         let asked = ["if-shell", "-F", "-t", id.as_str(), TAKES_KEYS, command, &refuse];
@@ -142,7 +144,7 @@ impl Server {
 
     fn command(&self) -> Command {
         let mut command = Command::new("tmux");
-        // Inside of another tmux it would refuse, or mean that one.
+        // Inside another tmux it would refuse, or use that server.
         command.env_remove("TMUX").env_remove("TMUX_PANE").env("LC_ALL", "C.UTF-8");
         command.env(MARK, HELPER);
         command.arg("-S").arg(&self.socket);
@@ -175,13 +177,14 @@ impl Server {
     }
 }
 
-/// Where tmux keeps the sockets of a user: `tmux-1000` in the directory that `TMUX_TMPDIR` names, else `/tmp`.
+/// Returns tmux's socket directory of the user: `tmux-1000` in `TMUX_TMPDIR`, or in `/tmp`.
 pub fn socket_directory(named: Option<&OsStr>) -> PathBuf {
     let above = named.filter(|name| !name.is_empty()).map_or(Path::new("/tmp"), Path::new);
     above.join(format!("tmux-{}", rustix::process::getuid().as_raw()))
 }
 
-/// The sockets of this user in a directory; those of others are left alone, since a server on one could lie.
+/// Returns the sockets of this user in a directory; those of other users are skipped, since their
+/// servers could lie.
 pub fn sockets(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -199,14 +202,15 @@ pub fn sockets(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a path is a socket of this user. One that went meanwhile is none, and a link may lead anywhere.
+/// Whether a path is a socket of this user. False for one that was removed, and for links, which
+/// may lead anywhere.
 pub fn is_own_socket(path: &Path) -> bool {
     let own = rustix::process::getuid().as_raw();
     let seen = path.symlink_metadata();
     seen.is_ok_and(|seen| seen.file_type().is_socket() && seen.uid() == own)
 }
 
-/// A child that is ended and waited for, whatever happens.
+/// A child process that is killed and reaped on drop.
 struct Reaped(Child);
 
 impl Drop for Reaped {
@@ -217,10 +221,7 @@ impl Drop for Reaped {
 }
 
 impl Reaped {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a server that hangs is told by the time that it takes"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "a hanging server is detected by a timeout")]
     fn output(&mut self) -> Result<Vec<u8>, Error> {
         let Some(pipe) = self.0.stdout.as_mut() else { return Ok(Vec::new()) };
         let deadline = Instant::now() + PATIENCE;
@@ -246,11 +247,11 @@ impl Reaped {
         }
     }
 
-    /// What was complained about, once the output is at its end.
+    /// Returns the error output, after the end of the output.
     fn errors(&mut self) -> String {
         let mut text = Vec::new();
         if let Some(pipe) = self.0.stderr.as_mut() {
-            // Without it there is a refusal all the same, with no words.
+            // Without it the command still fails, without a message.
             pipe.take(4096).read_to_end(&mut text).ok();
         }
         String::from_utf8_lossy(&text).into_owned()

@@ -1,4 +1,4 @@
-//! One budget over sessions that work at the same time.
+//! One budget shared by parallel sessions.
 
 use provost_core::{
     lifecycle::State,

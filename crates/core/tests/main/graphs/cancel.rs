@@ -1,4 +1,4 @@
-//! Cancelled at every phase: all sessions end, and the run is sealed once.
+//! Cancelling in every phase: all sessions end, and the run is sealed once.
 
 use provost_core::{
     lifecycle::State,
@@ -12,7 +12,7 @@ use super::kit::{RunBench, given, with};
 type Reach = fn(&mut RunBench);
 type Happening = Box<dyn FnOnce(&mut RunBench)>;
 
-/// Every phase that a task or the queue may be in, with two tasks of which one follows another.
+/// Every phase of a task or the queue, reached in a plan where task b depends on task a.
 const PHASES: [(&str, Reach); 9] = [
     ("at work", |_| {}),
     ("in review", |bench| {
@@ -35,7 +35,7 @@ const PHASES: [(&str, Reach); 9] = [
         queued(bench);
         bench.comes_in("a");
     }),
-    ("gone on with", |bench| {
+    ("continued", |bench| {
         queued(bench);
         bench.comes_in("a").brings("b");
     }),
@@ -90,7 +90,7 @@ fn a_run_that_was_cancelled_at_any_phase_is_resumed_to_its_end() {
     }
 }
 
-/// Gives the next thing that may happen in the best of worlds.
+/// Returns the next step of a run in which everything succeeds.
 fn next(bench: &RunBench) -> Option<Happening> {
     let owed = bench.owed();
     let starts = |what: &str| owed.iter().any(|key| key.starts_with(what));

@@ -1,4 +1,4 @@
-//! What was decided once reaches every task, and what a pull request is told reaches the whole of the work.
+//! Decisions reach every task, and review comments of a pull request are fixed on the merged work.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -37,9 +37,9 @@ fn r21_what_was_decided_is_not_asked_again_also_by_those_at_work() {
     assert_eq!(bench.run.decisions.len(), 1);
 }
 
-/// Gives how often a session was told a decision, and the words.
+/// Returns the texts of the decision messages that a task's session got.
 fn told(bench: &RunBench, name: &str) -> Vec<String> {
-    let session = &bench.sessions[&bench.task(name).session().expect("somebody works for it")];
+    let session = &bench.sessions[&bench.task(name).session().expect("the task has a session")];
     let told = session.messages.iter().filter(|one| one.key.starts_with("decision-"));
     told.map(|one| one.text.clone()).collect()
 }
@@ -71,7 +71,7 @@ fn r21_who_waits_for_a_person_or_has_done_is_not_disturbed_by_a_decision() {
     bench.answer(Reply::Text("SQLite".to_owned()));
     assert!(told(&bench, "b").is_empty() && told(&bench, "c").is_empty());
     bench.on("b").answer(Reply::Text("Linux".to_owned()));
-    assert_eq!(told(&bench, "b").len(), 1, "it is told once it works again");
+    assert_eq!(told(&bench, "b").len(), 1, "the decision is sent once it works again");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn r21_of_a_secret_nothing_is_told() {
     assert_eq!((bench.run.decisions.len(), told(&bench, "b").len()), (1, 0));
 }
 
-/// Two tasks are merged, and a pull request asks for them.
+/// A run with two merged tasks and an open pull request.
 fn requested() -> RunBench {
     let mut bench =
         RunBench::open(RunSpec { land: LandMode::Pr, ..given(&[("a", &[]), ("b", &[])]) });
@@ -99,9 +99,9 @@ fn what_a_pull_request_is_told_is_mended_on_all_that_was_merged() {
     let mut bench = requested();
     bench.sees(PullChecks::Passed, &[remark("r1", "mend it")]);
     let last = bench.last();
-    assert_eq!(last.no, 4, "nobody's worktree has the work of all");
+    assert_eq!(last.no, 4, "no existing worktree has all of the work");
     let provost_core::session::Work::Worktree { base, .. } = &bench.session(4).spec.work else {
-        panic!("it could mend nothing")
+        panic!("it needs a worktree to fix anything")
     };
     assert_eq!(base, &Some(snapshot("both").commit));
     assert!(bench.instruction().contains("> mend it"));
@@ -113,7 +113,7 @@ fn what_a_pull_request_is_told_goes_to_the_agent_whose_work_is_the_newest() {
     let mut bench = RunBench::open(spec);
     bench.works("a1").comes_in("a").brings("b").works("b1").comes_in("b").requested("b1");
     bench.sees(PullChecks::Passed, &[remark("r1", "mend it")]);
-    assert_eq!(bench.last().no, 1, "it goes on in the conversation that has it all");
+    assert_eq!(bench.last().no, 1, "it continues in the conversation that has all of the work");
     bench.works("b2").requested("b2");
     assert_eq!(bench.run.head, Some(snapshot("b2")));
 }

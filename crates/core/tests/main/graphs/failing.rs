@@ -1,4 +1,4 @@
-//! Tasks that fail: what is tried again, what goes on without them, and what a resume makes of it.
+//! Failed tasks: retries, tasks that continue without them, and resuming.
 
 use provost_core::{
     ids::SessionId,
@@ -11,14 +11,14 @@ use provost_core::{
 use super::kit::{RunBench, given, id, with};
 use crate::kit::snapshot;
 
-/// A run whose work may take a second.
+/// A run with one task and a time limit of one second.
 fn hurried(retries: u32) -> RunBench {
     let mut spec = with(given(&[("a", &[])]), |all| all.retries = retries);
     spec.bounds.time_limit_ms = Some(1_000);
     RunBench::open(spec)
 }
 
-/// The agent works until its time is up.
+/// Lets the agent work until its time limit.
 fn overruns(bench: &mut RunBench) -> SessionId {
     let id = bench.live();
     bench.start().signal(Signal::TurnStarted { turn: None }).end_session(id);
@@ -36,10 +36,10 @@ fn what_took_too_long_is_begun_again_in_the_same_conversation() {
     let first = overruns(&mut bench);
     assert_eq!(cause(&bench, first), Some(lifecycle::Cause::Timeout));
     assert_eq!((bench.count("run.task_retried"), bench.word("a")), (1, "starting"));
-    assert_eq!(bench.run.errand(1).unwrap().to, None, "where it stands");
+    assert_eq!(bench.run.errand(1).unwrap().to, None, "its worktree stays where it is");
     bench.brings("a");
     assert_eq!(bench.live(), first);
-    assert!(bench.instruction().starts_with("The work was ended before it was done"));
+    assert!(bench.instruction().starts_with("The work was interrupted before it was done"));
     bench.works("a1").comes_in("a").landed("a1");
     assert_eq!(bench.ending(), Ending::Succeeded);
 }
@@ -52,7 +52,7 @@ fn what_was_refuted_to_the_last_is_begun_again_by_another_agent() {
     bench.end_session(first);
     assert_eq!(cause(&bench, first), Some(lifecycle::Cause::Verification));
     assert_ne!(bench.live(), first);
-    assert!(bench.instruction().contains("## What the agent before you said of its work"));
+    assert!(bench.instruction().contains("## Report of the previous agent of its work"));
     assert!(bench.instruction().starts_with("Do the task below"));
     assert_eq!(bench.task("a").retries, 1);
 }
@@ -67,7 +67,7 @@ fn another_agent_is_told_to_begin_though_the_one_before_was_interrupted_once() {
     bench.end_session(first);
     assert_ne!(bench.live(), first);
     let told = bench.instruction();
-    assert!(told.starts_with("Do the task below"), "it has none of that work: {told}");
+    assert!(told.starts_with("Do the task below"), "it has nothing of that work: {told}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn work_that_cannot_be_merged_fails_its_task_and_nothing_else() {
     assert!(bench.try_tell(unfit(&bench, "c")).is_err(), "it does not wait to be merged");
     bench.tell(told.clone());
     assert_eq!((bench.word("a"), bench.word("b")), ("queued", "failed"));
-    assert!(bench.try_tell(told).is_err(), "it was told before");
+    assert!(bench.try_tell(told).is_err(), "it was reported before");
     bench.comes_in("a");
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Tasks)));
     assert_eq!(bench.outcome().detail, "1 of 3 tasks are merged; b: no such object");

@@ -1,4 +1,4 @@
-//! A run with tasks under test, and short ways to say what happens to them and to the queue.
+//! Fixtures for runs with a plan: shorthands for task and merge-queue events.
 
 use provost_core::{
     plan::{Plan, PlanTask, TaskId},
@@ -30,13 +30,13 @@ pub(crate) fn plan(tasks: &[(&str, &[&str])]) -> Plan {
     Plan::new(tasks).expect("tests give good plans")
 }
 
-/// A run with a plan of a person, eight agents at once and one check.
+/// A run with a given plan, eight parallel agents and one check.
 pub(crate) fn given(tasks: &[(&str, &[&str])]) -> RunSpec {
     let given = Some(plan(tasks));
     RunSpec { planning: Planning { given, parallel: 8, ..Planning::default() }, ..run_spec() }
 }
 
-/// The same with another number of agents, of tasks in a batch, or of retries.
+/// Changes the planning settings, such as parallel agents, batch size or retries.
 pub(crate) fn with(spec: RunSpec, change: impl FnOnce(&mut Planning)) -> RunSpec {
     let mut spec = spec;
     change(&mut spec.planning);
@@ -53,15 +53,15 @@ impl RunBench {
         self.task(name).phase.word()
     }
 
-    /// Speaks of the session that works for a task from now on.
+    /// Focuses the session that works on a task; later calls act on it.
     pub(crate) fn on(&mut self, name: &str) -> &mut Self {
         let session = self.task(name).session();
-        self.focus = Some(session.unwrap_or_else(|| panic!("nobody works for {name}")));
+        self.focus = Some(session.unwrap_or_else(|| panic!("no session works on {name}")));
         assert!(self.run.live().any(|one| Some(one.id) == self.focus), "{name}'s session ended");
         self
     }
 
-    /// Says who works at the moment, by their tasks; of others by their stages.
+    /// Returns the names of the tasks in progress; sessions without a task appear by their stage.
     pub(crate) fn at_work(&self) -> Vec<String> {
         let named = self.run.live().map(|one| match &one.task {
             Some(task) => task.to_string(),
@@ -72,7 +72,7 @@ impl RunBench {
         named
     }
 
-    /// Gives the answer to the merge that is owed: these were merged, each to a tree, and these conflicted.
+    /// Builds the result of the pending merge: the merged tasks, each with its tree, and the conflicting ones.
     pub(crate) fn batch_merged(&self, links: &[(&str, &str)], conflicts: &[&str]) -> Command {
         let owed = self.run.effects().into_iter().find_map(|effect| {
             if let Effect::MergeBatch { batch, .. } = effect { Some(batch) } else { None }
@@ -87,7 +87,7 @@ impl RunBench {
             files: vec![format!("src/{name}.rs")],
         });
         let (links, conflicts) = (links.collect(), met.collect());
-        Command::BatchMerged { batch: owed.expect("a merge is owed"), onto, links, conflicts }
+        Command::BatchMerged { batch: owed.expect("a merge is pending"), onto, links, conflicts }
     }
 
     pub(crate) fn merges(&mut self, links: &[(&str, &str)]) -> &mut Self {
@@ -100,7 +100,7 @@ impl RunBench {
         self.tell(merged)
     }
 
-    /// The check of what was merged ends so.
+    /// Finishes the check of the merged batch with `end`.
     pub(crate) fn merge_is(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         let checking = self.run.live().find(|one| one.stage == Stage::Tasks);
         self.focus = Some(checking.expect("what was merged is checked").id);
@@ -119,7 +119,7 @@ impl RunBench {
             | Effect::RunHook(_)
             | Effect::WriteCard { .. } => None,
         });
-        owed.expect("the branch is to be brought forward")
+        owed.expect("an integration is pending")
     }
 
     pub(crate) fn integrates(&mut self) -> &mut Self {
@@ -127,7 +127,7 @@ impl RunBench {
         self.tell(integrated)
     }
 
-    /// A finished task comes to the branch alone, with the tree that it left.
+    /// Merges, checks and integrates a finished task alone, with the tree of its head.
     pub(crate) fn comes_in(&mut self, name: &str) -> &mut Self {
         let tree = self.task(name).head.as_ref().expect("it left work").tree.0.clone();
         self.merges(&[(name, &tree)]);
@@ -137,7 +137,7 @@ impl RunBench {
         self.integrates()
     }
 
-    /// Gives the number of the errand for a task.
+    /// Returns the number of a task's pending worktree move.
     pub(crate) fn errand(&self, name: &str) -> u32 {
         let Phase::Bringing(errand) = &self.task(name).phase else {
             panic!("{name} is {}", self.word(name))
@@ -150,7 +150,7 @@ impl RunBench {
         self.tell(Command::ErrandDone { no })
     }
 
-    /// Ends all sessions that were told to end.
+    /// Ends all live sessions.
     pub(crate) fn end_all(&mut self) -> &mut Self {
         let live: Vec<_> = self.run.live().map(|one| one.id).collect();
         live.into_iter().for_each(|id| {

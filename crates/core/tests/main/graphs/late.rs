@@ -1,4 +1,4 @@
-//! Answers that come late, twice, or from before a cancel: nothing comes of them.
+//! Results that arrive late, twice, or from before a cancel are ignored.
 
 use provost_core::{
     run::{Cause, Command, Ending, Rejected},

@@ -1,4 +1,4 @@
-//! Tests of runs with a plan: several sessions at once, and the queue that merges what they leave.
+//! Tests of runs with a plan: parallel sessions and the merge queue.
 
 mod budget;
 mod cancel;

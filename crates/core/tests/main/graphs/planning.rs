@@ -1,4 +1,4 @@
-//! From a goal to a plan that is worked on, and every way to have none.
+//! From a goal to a plan in progress, and every way planning can fail.
 
 use provost_core::{
     plan::{MAX_PLANNED, Plan},
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::kit::{RunBench, given, plan, with};
 use crate::runs::kit::run_spec;
 
-/// A run that an agent plans, and whose plan is reviewed in this way.
+/// A run that is planned by an agent, with this review mode for the plan.
 fn planned(review: ReviewMode) -> RunSpec {
     let planning = Planning { mode: PlanMode::Always, parallel: 8, ..Planning::default() };
     let reviews = Reviews { plan: review, ..run_spec().reviews };
@@ -63,7 +63,8 @@ fn e1_an_empty_plan_is_never_all_done() {
     assert!(asked.contains("- the plan has no tasks: expected at least one\n"), "{asked}");
     bench.does("old", says(&empty));
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Plan)));
-    let detail = "what was told is still no plan: the plan has no tasks: expected at least one";
+    let detail =
+        "the result is still not a valid plan: the plan has no tasks: expected at least one";
     assert_eq!(bench.outcome().detail, detail);
     assert!(bench.run.graph.is_none());
 }
@@ -92,7 +93,7 @@ fn e2_cycles_unknown_ids_and_twins_are_quoted_once_and_may_be_mended() {
     let mut bench = RunBench::open(planned(ReviewMode::Off));
     let first = bench.live();
     bench.does("old", says(&faulty));
-    assert_eq!(bench.live(), first, "whoever told it mends it, in the same conversation");
+    assert_eq!(bench.live(), first, "its planner fixes it in the same conversation");
     let (_, faults) = &bench.run.plan_faults[0];
     assert_eq!(faults.len(), 3, "{faults:?}");
     let asked = bench.instruction();
@@ -105,7 +106,7 @@ fn e2_cycles_unknown_ids_and_twins_are_quoted_once_and_may_be_mended() {
 fn what_is_no_json_or_no_plan_at_all_is_told_so() {
     for (result, fault) in [
         (Some(Structured::Plan("no plan".to_owned())), "expected ident"),
-        (None, "no plan was told"),
+        (None, "no plan was returned"),
     ] {
         let mut bench = RunBench::open(planned(ReviewMode::Off));
         bench.does("old", result);
@@ -118,7 +119,7 @@ fn faults_are_quoted_to_another_agent_where_the_conversation_cannot_go_on() {
     let mut bench = RunBench::open(planned(ReviewMode::Off));
     let first = bench.live();
     bench.start().turn(provost_core::lifecycle::ClaimKind::Completed, says(&json!({"tasks": []})));
-    // The place of work is removed before the run goes on with it.
+    // The worktree is removed before the run can resume the session.
     bench.sessions.get_mut(&first).unwrap().work = session::WorkState::Removed;
     bench.end_session(first);
     assert_ne!(bench.live(), first);
@@ -224,7 +225,7 @@ fn e4_a_person_rejects_a_plan() {
     assert_eq!(bench.outcome().detail, "the plan was rejected: not now");
     assert_eq!(bench.try_tell(Command::ApprovePlan), Err(Rejected::NoPlanToApprove));
     bench.tell(Command::Resume);
-    assert!(bench.run.awaits_approval(), "whoever resumes it is asked again");
+    assert!(bench.run.awaits_approval(), "the resumed run asks again");
 }
 
 #[test]
@@ -279,7 +280,7 @@ fn triage_says_whether_a_plan_is_needed_where_it_is_asked() {
     }
 }
 
-/// A plan of one task with these checks.
+/// A plan with one task that has these checks.
 fn checked_plan(checks: &[&str]) -> Value {
     let mut task = one_task();
     task["checks"] = json!(checks);

@@ -1,7 +1,7 @@
-//! The queue as a machine: random batches with random culprits, played through the run's own commands.
+//! Property tests of the merge queue: random batches with random culprits, driven by the run's own commands.
 //!
-//! Nothing is simulated but git and the checks: a tree is the set of works that are in it, and a check refutes
-//! every tree with one that is bad.
+//! Only git and the checks are simulated: a tree is the set of task results in it, and a check fails
+//! for every tree that contains a bad one.
 
 use std::collections::BTreeSet;
 
@@ -22,28 +22,28 @@ use provost_core::{
 use super::kit::task;
 use crate::{kit::receipt, runs::kit::run_spec};
 
-/// What agents do about work that the queue gave back.
+/// How agents respond to tasks that the queue returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Agents {
     Mend,
     GiveUp,
 }
 
-/// A run of independent tasks, and what is wrong with some of them.
+/// A run of independent tasks, some of them bad or conflicting.
 struct Play {
     run: Run,
     bad: BTreeSet<usize>,
-    /// They conflict with whatever was merged before them.
+    /// Tasks that conflict with anything merged before them.
     conflicting: BTreeSet<usize>,
     agents: Agents,
-    /// Agents that were given work back, and have not ended yet.
+    /// Sessions of agents that are still working.
     working: Vec<SessionId>,
 }
 
 const NOW: Moment = Moment { wall_ms: 1_000, mono_ms: 1_000 };
 
 impl Play {
-    /// Begins with all tasks done, and waiting to be merged.
+    /// Starts with all tasks done and queued for merging.
     fn begin(
         count: usize,
         batch: u32,
@@ -81,7 +81,7 @@ impl Play {
         self.run.evolve(NOW, &event);
     }
 
-    /// Adds what follows. Agents take their time; checks end at once.
+    /// Advances the run until it is idle. Checks end at once; agents end in `end_work`.
     fn follow(&mut self) {
         while let Some(step) = self.run.advance(&Around { now: NOW, elsewhere: 0, look: &|_| None })
         {
@@ -90,12 +90,13 @@ impl Play {
                 Step::With(event, Order::Open(id, _)) => {
                     self.fold(event);
                     let opened = self.run.sessions.last().expect("it is there");
-                    match opened.stage == Stage::Tasks {
-                        true => self.check(id),
-                        false => self.working.push(id),
+                    if opened.stage == Stage::Tasks {
+                        self.check(id);
+                    } else {
+                        self.working.push(id);
                     }
                 }
-                Step::Tell(..) => panic!("nobody is there to be told"),
+                Step::Tell(..) => panic!("there is no session to command"),
             }
         }
     }
@@ -106,7 +107,7 @@ impl Play {
         self.follow();
     }
 
-    /// Checks what the queue wants to be proved.
+    /// Runs the check that the queue requests.
     fn check(&mut self, id: SessionId) {
         let queue = &self.run.graph.as_ref().expect("it is there").queue;
         let provost_core::run::QueueStep::Prove(len) = queue.next() else {
@@ -114,16 +115,17 @@ impl Play {
         };
         let tree = queue.batch.as_ref().expect("it is there").links[len - 1].merge.tree.clone();
         let broken = works(&tree).iter().any(|work| self.is_bad(work));
-        let (state, end) = match broken {
-            false => (State::Succeeded, CheckEnd::Exit(0)),
-            true => (State::Failed, CheckEnd::Exit(1)),
+        let (state, end) = if broken {
+            (State::Failed, CheckEnd::Exit(1))
+        } else {
+            (State::Succeeded, CheckEnd::Exit(0))
         };
         let receipts = vec![receipt(&tree.0, "check", end)];
         let end = SessionEnd { tree: Some(tree), receipts, ..ended(state, None) };
         self.fold(SessionEnded { session: id, end: Box::new(end) }.into());
     }
 
-    /// All agents end: with their work, or with what they mended, or by giving up.
+    /// Ends all agents: with their work, with a fix, or by giving up.
     fn end_work(&mut self) {
         for id in std::mem::take(&mut self.working) {
             let session = self.run.sessions.iter().find(|one| one.id == id).expect("it is there");
@@ -135,12 +137,13 @@ impl Play {
             tree.retain(|(no, _)| format!("t{no}") != name.as_str());
             tree.insert((name.as_str()[1..].parse().expect("it is there"), mended));
             let gives_up = mended > 0 && self.agents == Agents::GiveUp;
-            let end = match gives_up {
-                false => ended(State::Completed, Some(commit(&tree))),
-                true => SessionEnd {
+            let end = if gives_up {
+                SessionEnd {
                     cause: Some(lifecycle::Cause::SelfReported),
                     ..ended(State::Failed, None)
-                },
+                }
+            } else {
+                ended(State::Completed, Some(commit(&tree)))
             };
             self.fold(SessionEnded { session: id, end: Box::new(end) }.into());
         }
@@ -151,7 +154,7 @@ impl Play {
         *mended == 0 && self.bad.contains(no)
     }
 
-    /// Merges as the shell does: what conflicts behind others is left for the next batch.
+    /// Merges like the shell does: a task that conflicts with an earlier one of its batch waits for the next batch.
     fn merge(&self, batch: u32) -> Command {
         let graph = self.run.graph.as_ref().expect("it is there");
         let onto = self.run.base().clone();
@@ -165,25 +168,23 @@ impl Play {
                 (id.as_str()[1..].parse::<usize>().expect("it is there"), works(&head.tree));
             let conflicts_here = self.conflicting.contains(&no) && work.contains(&(no, 0));
             let both: BTreeSet<_> = tip.union(&work).copied().collect();
-            match conflicts_here && !tip.is_empty() {
-                false => {
-                    tip = both;
-                    links.push(Link { task: id.clone(), merge: commit(&tip) });
-                }
-                true if links.is_empty() => conflicts.push(Conflict {
+            if !conflicts_here || tip.is_empty() {
+                tip = both;
+                links.push(Link { task: id.clone(), merge: commit(&tip) });
+            } else if links.is_empty() {
+                conflicts.push(Conflict {
                     task: id.clone(),
                     work: head.commit,
                     onto: onto.commit.clone(),
                     merge: commit(&both),
                     files: vec!["a.rs".to_owned()],
-                }),
-                true => {}
+                });
             }
         }
         Command::BatchMerged { batch, onto, links, conflicts }
     }
 
-    /// Plays to the end, and gives how many checks there were.
+    /// Runs the queue to the end and returns the number of checks.
     fn end(&mut self) -> u32 {
         for _ in 0..10_000 {
             let owed = self.run.effects().into_iter().next();
@@ -200,7 +201,7 @@ impl Play {
                 _ => return self.run.graph.as_ref().expect("it is there").queue.checks,
             }
         }
-        panic!("the queue does not come to rest")
+        panic!("the queue does not terminate")
     }
 
     fn merged(&self) -> BTreeSet<usize> {
@@ -210,7 +211,7 @@ impl Play {
     }
 }
 
-/// The works in a tree: which task's, and whether it was mended.
+/// Returns the task results in a tree: the task number, and 1 if it was fixed.
 fn works(tree: &TreeId) -> BTreeSet<(usize, u32)> {
     let work = |word: &str| {
         let (no, mended) = word.split_once('.')?;
@@ -242,7 +243,7 @@ fn ended(state: State, head: Option<Snapshot>) -> SessionEnd {
     }
 }
 
-/// Gives how many checks are enough for so many tasks in batches of this size, of which some are bad.
+/// Returns the maximum number of checks for `count` tasks in batches of this size, `bad` of them bad.
 fn enough(count: usize, batch: u32, bad: usize) -> u32 {
     let halvings = f64::from(batch).log2();
     count.div_ceil(batch as usize) as u32 + (2.0 * bad as f64 * (halvings + 1.0)).floor() as u32
@@ -266,12 +267,12 @@ proptest! {
         let checks = play.end();
         let merged = play.merged();
         for no in 0..count {
-            // The first of all that conflict meets nobody.
+            // The first conflicting task has nothing to conflict with.
             let given_up = gives_up && (bad.contains(&no) || (met.contains(&no) && !merged.contains(&no)));
             prop_assert_eq!(merged.contains(&no), !given_up, "task {}", no);
         }
         prop_assert_eq!(play.run.stage == Stage::Tasks, merged.len() < count);
-        // What was mended comes again, and may come alone.
+        // A fixed task is queued again, possibly in a batch of its own.
         let again = if gives_up { 0 } else { (bad.len() + met.len()) as u32 };
         let most = enough(count, batch, bad.len()) + again;
         prop_assert!(checks <= most, "{} checks, {} are enough", checks, most);

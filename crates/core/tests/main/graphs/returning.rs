@@ -1,4 +1,4 @@
-//! What the queue gives back: conflicts with both sides, and what breaks together.
+//! Tasks that the queue returns: conflicts with both sides, and tasks that break the merged checks.
 
 use provost_core::{
     run::{Cause, Command, Ending, MAX_RETURNS, Return, Stage},
@@ -11,7 +11,7 @@ use crate::kit::snapshot;
 const PASSED: CheckEnd = CheckEnd::Exit(0);
 const REFUTED: CheckEnd = CheckEnd::Exit(1);
 
-/// Two tasks are done and wait to be merged.
+/// A run with two finished tasks in the merge queue.
 fn two_done() -> RunBench {
     let mut bench = RunBench::open(given(&[("a", &[]), ("b", &[])]));
     bench.on("a").works("a1").on("b").works("b1");
@@ -154,7 +154,7 @@ fn two_that_changed_the_same_lines_mend_them_one_after_the_other() {
     bench.tell(Command::BatchMerged { batch, onto, links, conflicts });
     assert_eq!((bench.word("b"), bench.word("c")), ("starting", "queued"), "c waits for b");
     bench.brings("b").on("b").works("b2");
-    assert_eq!(bench.word("c"), "queued", "what b mended is not merged yet");
+    assert_eq!(bench.word("c"), "queued", "the fix of b is not merged yet");
     bench.merges(&[("b", "m1")]).merge_is("m1", PASSED);
     bench.integrates();
     assert_eq!(bench.task("c").returns, 0, "it is merged with what b left first");

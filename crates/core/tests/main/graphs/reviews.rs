@@ -1,4 +1,4 @@
-//! Reviews of single tasks, and heads of work that nobody checks.
+//! Reviews of single tasks, and heads of unchecked work.
 
 use provost_core::{
     run::{Command, Ending, ReviewMode, RunSpec, Stage},
@@ -58,10 +58,13 @@ fn a_review_that_told_nothing_fails_its_task_only() {
     bench.on("a").works("a1").on("a").does("a1", None);
     assert_eq!((bench.word("a"), bench.word("b")), ("failed", "working"));
     bench.on("b").works("b1").on("b").does("b1", Some(review(Vec::new()))).comes_in("b");
-    assert_eq!(bench.outcome().detail, "1 of 2 tasks are merged; a: the review told no findings");
+    assert_eq!(
+        bench.outcome().detail,
+        "1 of 2 tasks are merged; a: the review returned no findings"
+    );
 }
 
-/// A task that is done and being reviewed, each within a second.
+/// A finished task in review; work and review have a time limit of one second.
 fn hurried(mode: ReviewMode) -> RunBench {
     let mut spec = given(&[("a", &[])]);
     (spec.reviews.task, spec.bounds.time_limit_ms) = (mode, Some(1_000));
@@ -70,7 +73,7 @@ fn hurried(mode: ReviewMode) -> RunBench {
     bench
 }
 
-/// The reviewer takes longer than it may.
+/// Lets the reviewer exceed its time limit.
 fn overruns(bench: &mut RunBench) {
     let id = bench.live();
     bench.start().signal(Signal::TurnStarted { turn: None }).end_session(id);
@@ -85,7 +88,7 @@ fn a_reviewer_that_broke_down_is_followed_by_another_who_reviews_the_same_work()
     assert_eq!((bench.word("a"), bench.count("run.task_retried")), ("review", 1));
     assert_ne!(bench.live(), broken);
     let base = &bench.sessions[&bench.live()].spec.work;
-    assert!(format!("{base:?}").contains("commit-of-a2"), "what was mended is kept: {base:?}");
+    assert!(format!("{base:?}").contains("commit-of-a2"), "the fix is kept: {base:?}");
     assert_eq!(bench.task("a").workers.len(), 1, "the work is not done again");
     bench.reviews("a2", Vec::new());
     assert_eq!((bench.word("a"), bench.task("a").retries), ("queued", 1));
@@ -147,7 +150,7 @@ fn a_check_that_a_person_accepts_moves_no_head_by_itself() {
     assert_eq!(bench.run.head, None);
     bench.integrates();
     assert_eq!(bench.run.head, Some(snapshot("m1")));
-    assert!(bench.run.proof.is_none(), "a person's word is no proof");
+    assert!(bench.run.proof.is_none(), "an acceptance by the user is not a proof");
 }
 
 #[test]

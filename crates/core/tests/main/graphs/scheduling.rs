@@ -1,4 +1,4 @@
-//! Who begins when, and in whose conversation.
+//! Task scheduling: when each task starts, and in which conversation.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -20,7 +20,7 @@ fn e20_a_ready_task_begins_at_once_and_never_waits_for_an_unrelated_slow_one() {
     assert_eq!(bench.at_work(), ["a", "slow"], "all that is ready, each in a worktree of its own");
     bench.on("slow").start();
     bench.on("a").works("a1").comes_in("a").brings("b");
-    assert_eq!(bench.at_work(), ["b", "slow"], "nobody waited");
+    assert_eq!(bench.at_work(), ["b", "slow"], "neither task waited");
     bench.on("b").works("b1").comes_in("b");
     assert_eq!((bench.word("b"), bench.word("after-slow")), ("merged", "waiting"));
     assert_eq!(bench.run.head.as_ref().unwrap().tree.0, "b1");
@@ -58,7 +58,7 @@ fn no_more_agents_work_than_were_allowed() {
     let mut bench = RunBench::open(spec);
     assert_eq!(bench.at_work(), ["a", "b"]);
     bench.on("b").works("b1");
-    assert_eq!(bench.at_work(), ["a", "c"], "who is done makes room");
+    assert_eq!(bench.at_work(), ["a", "c"], "a finished task frees its slot");
     bench.comes_in("b");
     assert_eq!(bench.at_work(), ["a", "c"]);
 }
@@ -88,7 +88,7 @@ fn agents_of_other_runs_count_for_the_machine() {
     assert_eq!(other.at_work(), ["b"]);
     bench.elsewhere = 9;
     bench.on("a").works("a1");
-    assert_eq!(bench.at_work(), ["b", "c"], "who works is not sent away");
+    assert_eq!(bench.at_work(), ["b", "c"], "live sessions are not stopped");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn an_errand_of_a_run_that_was_stopped_keeps_no_room_from_other_runs() {
     bench.on("slow").start().on("a").works("a1").comes_in("a");
     assert_eq!((bench.word("b"), bench.run.agents_at_work()), ("starting", 2));
     bench.cancel();
-    assert_eq!(bench.run.agents_at_work(), 1, "who still works has it until the end");
+    assert_eq!(bench.run.agents_at_work(), 1, "a live session keeps its slot until its end");
     bench.end_all();
     assert_eq!((bench.run.is_sealed(), bench.run.agents_at_work()), (true, 0));
     bench.tell(Command::Resume);
@@ -153,7 +153,7 @@ fn r18_where_a_conversation_cannot_go_on_the_hand_over_is_recorded_and_told() {
     assert_ne!(bench.on("b").live(), first);
     let told = bench.instruction().to_owned();
     assert!(told.starts_with("Do the task below"), "{told}");
-    assert!(told.contains("## What the agent before you said of its work\n\nso"), "{told}");
+    assert!(told.contains("## Report of the previous agent of its work\n\nso"), "{told}");
     bench.works("b1").comes_in("b").landed("b1");
     assert_eq!(bench.ending(), provost_core::run::Ending::Succeeded);
 }
@@ -190,7 +190,9 @@ fn r18_after_a_resume_a_task_that_was_handed_over_keeps_its_own_conversation() {
     );
     bench.brings("b");
     assert_eq!(bench.live(), second);
-    assert!(bench.instruction().starts_with("The work was ended before it was done: cancelled"));
+    assert!(
+        bench.instruction().starts_with("The work was interrupted before it was done: cancelled")
+    );
 }
 
 #[test]
@@ -205,7 +207,7 @@ fn r18_a_conversation_goes_on_on_a_budget_that_was_raised() {
     assert_eq!((bench.live(), bench.count("run.handed_over")), (first, 0));
 }
 
-/// A chain of two, whose first is merged while its agent is still being ended.
+/// A chain of two tasks; the first is merged while its agent is still being stopped.
 fn ending() -> RunBench {
     let mut bench = RunBench::open(given(&[("a", &[]), ("b", &["a"])]));
     bench.start().turn(ClaimKind::Completed, None).verify("a1", PASSED).pass(50).comes_in("a");
@@ -232,7 +234,7 @@ fn an_agent_that_cannot_be_ended_keeps_its_worktree_and_another_takes_over() {
     });
     assert_eq!((bench.count("run.handed_over"), bench.count("run.errand_owed")), (1, 0));
     assert_ne!(bench.on("b").live(), bench.run.id.session(1));
-    assert_eq!(bench.task("b").hand_overs[0].1, "its agent could not be ended");
+    assert_eq!(bench.task("b").hand_overs[0].1, "its agent could not be stopped");
 }
 
 #[test]

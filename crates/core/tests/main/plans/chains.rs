@@ -1,4 +1,4 @@
-//! Which task goes on with whose conversation.
+//! Which task continues which task's conversation.
 
 use provost_core::plan::{Plan, chained};
 

@@ -1,4 +1,4 @@
-//! Edits, each by its name, and why they are refused.
+//! Plan edits, and why they are rejected.
 
 use provost_core::plan::{EditFault, Fault, MAX_EDITS, MAX_TASKS, Plan, PlanEdit, Refusal};
 use serde_json::json;
@@ -93,24 +93,24 @@ fn the_fault_names_the_edit_and_why() {
         vec![add("e", &["e"])],
     ];
     insta::assert_snapshot!(cases.map(|edits| refused(&edits).to_string()).join("\n"), @r#"
-    edit number 1 cannot be made: there is no task "x": expected the id of a task in the plan
-    edit number 2 cannot be made: there is no task "x": expected the id of a task in the plan
-    edit number 1 cannot be made: there is no task "x": expected the id of a task in the plan
-    edit number 1 cannot be made: there is no task "x": expected the id of a task in the plan
-    edit number 1 cannot be made: there is a task "a" already: expected an id of its own
-    edit number 1 cannot be made: task "b" is after "a": release it first
-    edit number 1 cannot be made: task "d" is after "b" already
-    edit number 1 cannot be made: task "d" is not after "a": expected one of those that it is after
-    edit number 1 cannot be made: it changes nothing of task "a": name what is to be different
-    edit number 1 cannot be made: the plan would not be valid:
+    edit number 1 cannot be applied: there is no task "x": expected the id of a task in the plan
+    edit number 2 cannot be applied: there is no task "x": expected the id of a task in the plan
+    edit number 1 cannot be applied: there is no task "x": expected the id of a task in the plan
+    edit number 1 cannot be applied: there is no task "x": expected the id of a task in the plan
+    edit number 1 cannot be applied: task "a" exists already: expected a unique id
+    edit number 1 cannot be applied: task "b" is after "a": release it first
+    edit number 1 cannot be applied: task "d" is after "b" already
+    edit number 1 cannot be applied: task "d" is not after "a": expected one of those that it is after
+    edit number 1 cannot be applied: it changes nothing of task "a": name at least one field to change
+    edit number 1 cannot be applied: the plan would not be valid:
     - task "a" has an empty text in "title": expected words
-    edit number 1 cannot be made: the plan would not be valid:
+    edit number 1 cannot be applied: the plan would not be valid:
     - these tasks wait for each other, each for the next: a -> d -> b -> a: expected no cycle
-    edit number 1 cannot be made: the plan would not be valid:
+    edit number 1 cannot be applied: the plan would not be valid:
     - these tasks wait for each other, each for the next: a -> a: expected no cycle
-    edit number 1 cannot be made: the plan would not be valid:
+    edit number 1 cannot be applied: the plan would not be valid:
     - task "e" is after "f", and no task has this id: expected ids of tasks in the plan
-    edit number 1 cannot be made: the plan would not be valid:
+    edit number 1 cannot be applied: the plan would not be valid:
     - these tasks wait for each other, each for the next: e -> e: expected no cycle
     "#);
 }
@@ -128,7 +128,7 @@ fn an_added_task_is_held_to_what_every_task_is() {
     let mut bad = task("e", &["a", "a"]);
     bad.title = "two\nlines".to_owned();
     let Refusal::Faults(faults) = refused(&[PlanEdit::Add { task: bad }]).why else {
-        panic!("the faults are told");
+        panic!("the faults are listed");
     };
     assert!(matches!(&faults[..], [Fault::NotOneLine { .. }, Fault::RepeatedDependency { .. }]));
 }

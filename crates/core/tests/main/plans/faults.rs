@@ -1,4 +1,4 @@
-//! Every fault, by its name and in its words.
+//! Every plan fault and its message.
 
 use provost_core::plan::{
     Fault, MAX_ENTRIES, MAX_ENTRY, MAX_INSTRUCTION, MAX_PLANNED, MAX_TASKS, MAX_TITLE, MAX_TOLD,
@@ -114,7 +114,7 @@ fn an_id_that_is_none_is_refused() {
     for good in ["a", "0", "a-", "0-b-1", &long[..40]] {
         assert_eq!(id(good).as_str(), good);
     }
-    insta::assert_snapshot!(told_of(&[with("after", json!(["Größe\u{1b}"]))])[0], @r#"task "a", in "after": "Größe\u{1b}" is no task's id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit"#);
+    insta::assert_snapshot!(told_of(&[with("after", json!(["Größe\u{1b}"]))])[0], @r#"task "a", in "after": "Größe\u{1b}" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit"#);
     let flood = told_of(&[with("id", "x".repeat(100_000))]);
     assert!(flood[0].len() < 300, "no more of it is repeated than shows which one it is");
 }
@@ -180,7 +180,7 @@ fn texts_are_bounded_and_say_something() {
     assert!(Plan::parse(&json!({"tasks": [full]})).is_ok(), "characters count, not bytes");
 }
 
-/// What is read and what is made is held to the same.
+/// `Plan::parse` and `Plan::new` apply the same rules.
 #[test]
 fn a_plan_that_is_made_has_the_faults_of_one_that_is_read() {
     let spoils: [fn(&mut provost_core::plan::PlanTask); 6] = [
@@ -228,7 +228,7 @@ fn a_flood_of_faults_is_told_in_part() {
     assert!(told.ends_with("- and 2 more"), "{told}");
 }
 
-/// A person who wrote the plan looks there.
+/// The location helps the author of the plan to find the fault.
 #[test]
 fn a_fault_says_where_it_is() {
     let mut second = with("after", json!(["c", "d", "b", "c"]));

@@ -1,4 +1,4 @@
-//! Plans in few words.
+//! Shorthands for plans.
 
 use provost_core::plan::{Fault, Plan, PlanTask, TaskId};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ pub(super) fn id(text: &str) -> TaskId {
     text.parse().expect("it is an id")
 }
 
-/// A task that is named and after others, with texts that say nothing.
+/// A task with a name, dependencies and placeholder texts.
 pub(super) fn task(name: &str, after: &[&str]) -> PlanTask {
     PlanTask {
         id: id(name),
@@ -32,12 +32,12 @@ pub(super) fn ids(plan: &Plan) -> Vec<&str> {
     plan.tasks().iter().map(|task| task.id.as_str()).collect()
 }
 
-/// A valid task as an agent says it, to be spoilt.
+/// The JSON of a valid task, for tests that break it.
 pub(super) fn said(name: &str) -> Value {
     json!({"id": name, "title": "t", "instruction": "i", "after": [], "criteria": [], "checks": [], "scope": []})
 }
 
-/// Gives the faults of a plan that consists of these tasks, in words.
+/// Returns the fault messages of a plan with these tasks.
 pub(super) fn told_of(tasks: &[Value]) -> Vec<String> {
     faults(&json!({"tasks": tasks})).iter().map(ToString::to_string).collect()
 }

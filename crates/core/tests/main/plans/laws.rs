@@ -1,4 +1,4 @@
-//! Laws of plans, for whatever graph.
+//! Property tests of plans over random graphs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ fn name(no: usize) -> String {
     format!("t{no}")
 }
 
-/// Tasks that are after some of those with a smaller number, given in any order.
+/// Tasks that depend on some lower-numbered ones, in random order.
 fn tasks() -> impl Strategy<Value = Vec<PlanTask>> {
     let before = |no: usize| proptest::collection::btree_set(0..no.max(1), 0..=no.min(4));
     let graph = (1usize..30).prop_flat_map(move |count| (0..count).map(before).collect::<Vec<_>>());
@@ -30,7 +30,7 @@ fn texts() -> impl Strategy<Value = String> {
     "[^\\pC]{0,20}[a-z][^\\pC]{0,20}"
 }
 
-/// Edits that name tasks which may or may not be there.
+/// Edits of tasks that may or may not exist.
 fn edits() -> impl Strategy<Value = Vec<PlanEdit>> {
     let ids = || (0usize..35).prop_map(|no| id(&name(no)));
     let links = || (ids(), ids());
@@ -53,7 +53,7 @@ fn edits() -> impl Strategy<Value = Vec<PlanEdit>> {
     proptest::collection::vec(edit, 0..40)
 }
 
-/// Gives all that a task waits for, directly or not.
+/// Returns the direct and indirect dependencies of a task.
 fn behind(plan: &Plan, start: &TaskId) -> BTreeSet<TaskId> {
     let (mut found, mut open) = (BTreeSet::new(), vec![start.clone()]);
     while let Some(id) = open.pop() {
@@ -93,7 +93,7 @@ proptest! {
         let mut seen = BTreeSet::new();
         for task in plan.tasks() {
             prop_assert!(task.after.iter().all(|on| seen.contains(on)), "{} is too early", task.id);
-            // Nobody who was given before it and could have stood here stands behind it.
+            // No ready task that was given earlier comes after it.
             let free = plan.tasks().iter().filter(|other| {
                 !seen.contains(&other.id) && other.after.iter().all(|on| seen.contains(on))
             });
@@ -158,7 +158,7 @@ proptest! {
                 prop_assert!(!chains.contains_key(&task.id));
                 continue;
             };
-            // Who does not go on with the only one that it is after leaves it to another one.
+            // If a task does not continue its only dependency's conversation, another task does.
             prop_assert!(before.contains(only));
             prop_assert!(chains.get(&task.id).is_none_or(|before| before == only));
         }

@@ -1,4 +1,4 @@
-//! Plans: what is read, what is refused, how tasks are ordered, edited and chained.
+//! Plans: parsing, validation, and how tasks are ordered, edited and chained.
 
 mod chains;
 mod edits;

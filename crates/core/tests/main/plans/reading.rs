@@ -1,4 +1,4 @@
-//! Plans that are read, kept and asked for.
+//! Parsing and storing plans, and the schema given to agents.
 
 use provost_core::plan::{MAX_TASKS, Plan};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn a_stored_plan_is_the_same_and_is_looked_at_again() {
     assert!(serde_json::from_value::<Plan>(spoilt).unwrap_err().to_string().contains("a -> d"));
 }
 
-/// Neither the stack nor the patience of a person is a bound of a plan.
+/// Large plans overflow no stack and are processed quickly.
 #[test]
 fn a_chain_and_a_web_of_ten_thousand_tasks_are_plans() {
     let name = |no: usize| format!("t{no}");
@@ -52,7 +52,7 @@ fn a_chain_and_a_web_of_ten_thousand_tasks_are_plans() {
     }
 }
 
-/// Models that are held to a schema take only those in which every property is required.
+/// Structured output accepts only schemas in which every property is required.
 #[test]
 fn the_schema_requires_everything_and_knows_what_is_read() {
     let schema = Plan::schema();

@@ -1,4 +1,4 @@
-//! What a reviewer of a plan says, read strictly.
+//! Strict parsing of plan reviews.
 
 use provost_core::plan::{
     Fault, MAX_EDITS, MAX_REASON, Place, PlanEdit, PlanReview, PlanVerdict, told,
@@ -51,7 +51,7 @@ fn what_is_wrong_with_a_review_is_told_at_once() {
     - the review has a field "score" that is not in the form: expected only verdict, reason and edits
     - the review has the verdict "approve": expected "accept" or "reject"
     - edit number 1 of the review cannot be read: unknown variant `swap`, expected one of `add`, `remove`, `change`, `depend`, `release`
-    - edit number 2 of the review cannot be read: "A" is no task's id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit
+    - edit number 2 of the review cannot be read: "A" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit
     - edit number 3 of the review cannot be read: missing field `on`
     - edit number 4 of the review cannot be read: unknown field `status`, expected `id`
     - edit number 5 of the review is a text: expected an object

@@ -1,4 +1,4 @@
-//! One budget over all sessions of a run.
+//! One budget shared by all sessions of a run.
 
 use provost_core::{
     lifecycle::State,

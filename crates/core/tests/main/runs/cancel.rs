@@ -1,4 +1,4 @@
-//! Cancelled stays cancelled, at every stage; it is sealed only when nothing of the run goes on any more.
+//! A cancelled run stays cancelled in every stage, and is sealed only when nothing of it is running.
 
 use provost_core::{
     lifecycle::{ClaimKind, State},
@@ -15,12 +15,12 @@ use super::kit::{
 };
 use crate::kit::snapshot;
 
-/// Cancels while a session lives: the run waits for its end, and is sealed with it.
+/// Cancels while a session is live: the run waits for the session's end and is sealed with it.
 fn cancel_with_a_live_session(bench: &mut RunBench) {
     let id = bench.live();
     let no = bench.last().no;
     bench.start().cancel();
-    assert_eq!(bench.state(no), State::Cancelled, "whoever works is told at once");
+    assert_eq!(bench.state(no), State::Cancelled, "the live session is cancelled at once");
     assert!(!bench.run.is_sealed(), "its process is not known to be gone");
     let again = bench.try_tell(Command::Cancel { because: "again".to_owned() });
     assert_eq!(again, Err(Rejected::Cancelled));
@@ -75,7 +75,7 @@ fn run_says_what_it_waits_for_and_why_it_ended() {
     let waits = "it waits for its session of the stage triage";
     assert_eq!(reason(&bench), (waits.to_owned(), Some(id)));
     bench.start().cancel();
-    let stopping = "it was cancelled: enough; what it started is being ended";
+    let stopping = "it was cancelled: enough; its sessions are being stopped";
     assert_eq!(reason(&bench), (stopping.to_owned(), Some(id)));
     bench.end_session(id);
     assert_eq!(reason(&bench), ("it was cancelled: enough".to_owned(), None));

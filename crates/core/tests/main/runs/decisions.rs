@@ -1,4 +1,4 @@
-//! Questions become decisions: kept once, never asked again, secrets excepted.
+//! Answered questions become decisions: kept once and never asked again, except for secrets.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn the_same_question_is_answered_by_itself_and_seen_by_nobody() {
     assert_eq!(bench.session(2).messages.last().unwrap().reply, Some(answers(&[("scope", "yes")])));
     assert_eq!(bench.run.decisions.len(), 1);
     let questions = bench.hooks().iter().filter(|name| *name == "run.question").count();
-    assert_eq!(questions, 1, "nobody is told of what nobody has to answer");
+    assert_eq!(questions, 1, "no hook fires for a question that needs no answer");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn answers_given_beforehand_are_given_if_they_cover_all_that_is_asked() {
     let mut two = asks("n2", "scope", "Which?");
     two.questions.push(one_question("size", "How many?"));
     bench.signal(Signal::Asked(two));
-    assert_eq!(bench.session(1).open_requests().count(), 1, "a part of it is for a person");
+    assert_eq!(bench.session(1).open_requests().count(), 1, "the user has to answer a part of it");
     assert_eq!(bench.hooks(), ["run.opened", "run.question"]);
 }
 
@@ -175,7 +175,7 @@ fn an_answer_that_is_not_offered_is_not_given_and_the_question_is_seen() {
     assert_eq!(bench.hooks(), ["run.opened", "run.question"]);
     bench.tell(Command::RaiseBudget { tokens: Some(200), turns: None });
     let budget = bench.session(1).budget.tokens;
-    assert_eq!(budget, Some(200), "the rest goes on meanwhile");
+    assert_eq!(budget, Some(200), "the rest continues meanwhile");
     bench.answer(answers(&[("scope", "user")]));
     assert_eq!(bench.run.decisions.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! A run under test together with its sessions, and short ways to say what happens to them.
+//! Fixtures for runs: a run with its sessions, and shorthands for their events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ use provost_core::{
 
 use crate::kit::{receipt, snapshot};
 
-/// A run that works and lands on a branch of its own, with one check.
+/// A run without triage or reviews that lands on its own branch, with one check.
 pub(crate) fn run_spec() -> RunSpec {
     let hook = HookSpec { argv: vec!["hook".to_owned()], time_limit_ms: 1, output_limit: 1 };
     RunSpec {
@@ -105,7 +105,7 @@ pub(crate) fn review(findings: Vec<Finding>) -> Structured {
     Structured::Review(Review { findings })
 }
 
-/// A question with one thing asked, under the agent's names for both.
+/// A request with one question, using the agent's ids for both.
 pub(crate) fn asks(native: &str, id: &str, words: &str) -> Asked {
     Asked {
         native: native.to_owned(),
@@ -143,19 +143,19 @@ pub(crate) fn merge_step(tree: &str, conflicts: &[&str]) -> Box<LandStep> {
 
 pub(crate) const OPEN: PullStanding = PullStanding::Open;
 
-/// A run with its sessions, and a clock that only goes forward.
+/// A run with its sessions and a clock that only moves forward.
 pub(crate) struct RunBench {
     pub(crate) run: Run,
     pub(crate) sessions: BTreeMap<SessionId, Session>,
     pub(crate) log: Vec<(Moment, Event)>,
     pub(crate) now: Moment,
-    /// What was told to sessions by the run itself, in words.
+    /// Debug output of every command applied to a session.
     pub(crate) told: Vec<String>,
-    /// Sessions that people go on with by themselves.
+    /// Sessions that users continue on their own.
     pub(crate) theirs: BTreeSet<SessionId>,
-    /// How many agents work for other runs.
+    /// Number of agents that work for other runs.
     pub(crate) elsewhere: usize,
-    /// Of several sessions that live, the one that is spoken of.
+    /// The session that shorthands act on if several are live.
     pub(crate) focus: Option<SessionId>,
     cursor: u64,
 }
@@ -206,17 +206,17 @@ impl RunBench {
         self.no_more_than_may_live();
     }
 
-    /// Only tasks are worked on by several, each in a worktree of its own.
+    /// Checks that only tasks run in parallel, each in its own worktree.
     fn no_more_than_may_live(&self) {
         let planning = &self.run.spec.planning;
         let most = if self.run.stage == Stage::Tasks { planning.parallel as usize + 1 } else { 1 };
-        assert!(self.living().count() <= most, "more than {most} sessions of the run live");
+        assert!(self.living().count() <= most, "more than {most} sessions of the run are live");
         assert!(self.run.agents_at_work() <= planning.parallel.max(1) as usize, "too many agents");
         let places = self.living().map(|one| self.run.worktree(one.id)).collect::<BTreeSet<_>>();
-        assert_eq!(places.len(), self.living().count(), "two sessions live in one worktree");
+        assert_eq!(places.len(), self.living().count(), "two live sessions share a worktree");
     }
 
-    /// Adds what follows, as the board does.
+    /// Advances the run until it is idle, like the board does.
     pub(crate) fn follow(&mut self) {
         for _ in 0..200 {
             let sessions = &self.sessions;
@@ -247,21 +247,21 @@ impl RunBench {
                 }
             }
         }
-        panic!("the run does not come to rest: {:?}", self.log.last());
+        panic!("the run does not terminate: {:?}", self.log.last());
     }
 
-    /// What has to hold whenever nothing more follows.
+    /// Checks the invariants that hold whenever the run is idle.
     fn rest(&self) {
         let keys: BTreeSet<String> = self.run.effects().iter().map(Effect::key).collect();
         assert_eq!(keys.len(), self.run.effects().len(), "two effects have one key");
         if self.run.is_sealed() {
-            assert_eq!(self.living().count(), 0, "sealed while a session lives");
+            assert_eq!(self.living().count(), 0, "sealed while a session is live");
         } else {
             let waits = self.run.awaits_approval() || self.elsewhere > 0;
             let ending = |one: &Session| one.launches.last().is_some_and(|last| !last.is_gone());
             let ends = self.sessions.values().any(ending);
             let works = self.run.is_live() || !self.owed().is_empty() || ends;
-            assert!(works || waits, "nothing is expected of anyone: {:?}", self.run.stage);
+            assert!(works || waits, "the run waits for nothing: {:?}", self.run.stage);
         }
         let mut folded = None;
         for (at, event) in &self.log {
@@ -310,10 +310,10 @@ impl RunBench {
             let Some(event) = session.advance(now) else { return };
             session.evolve(now, &event);
         }
-        panic!("a session does not come to rest");
+        panic!("a session does not terminate");
     }
 
-    /// Tells a session something, and lets the run take note.
+    /// Applies a command to a session, then advances the run.
     pub(crate) fn say_to(&mut self, id: SessionId, command: session::Command) -> &mut Self {
         let shown = format!("{command:?}");
         let told = self.try_session(id, &command);
@@ -322,7 +322,7 @@ impl RunBench {
         self
     }
 
-    /// Gives the session that is spoken of, or the only one that works.
+    /// Returns the focused session, or the first live one.
     pub(crate) fn live(&self) -> SessionId {
         let focus = self.focus.filter(|focus| self.run.live().any(|one| one.id == *focus));
         focus.unwrap_or_else(|| self.run.live().next().expect("a session works").id)
@@ -345,7 +345,7 @@ impl RunBench {
         self
     }
 
-    /// The live session's place of work is ready and its agent runs.
+    /// Prepares the live session's worktree and starts its agent.
     pub(crate) fn start(&mut self) -> &mut Self {
         let id = self.live();
         if self.sessions[&id].work == WorkState::Owed {
@@ -364,7 +364,7 @@ impl RunBench {
             let attempt = self.sessions[&id].setup_for;
             self.say(session::Command::SetupFinished { attempt, failure: None });
         }
-        let launch = self.sessions[&id].launches.last().expect("it is owed");
+        let launch = self.sessions[&id].launches.last().expect("a launch is pending");
         if launch.phase == LaunchPhase::Owed {
             let launch = launch.id;
             let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
@@ -376,11 +376,11 @@ impl RunBench {
     pub(crate) fn signal(&mut self, signal: Signal) -> &mut Self {
         self.cursor += 10;
         let cursor = Cursor { offset: self.cursor, skip: 0 };
-        let launch = self.sessions[&self.live()].launches.last().expect("it is owed").id;
+        let launch = self.sessions[&self.live()].launches.last().expect("a launch is pending").id;
         self.say(session::Command::Observed { launch, signal, cursor })
     }
 
-    /// A turn that ends well, with these words about the work.
+    /// Runs a successful turn with this claim and result.
     pub(crate) fn turn(&mut self, kind: ClaimKind, result: Option<Structured>) -> &mut Self {
         let turn = Some("turn".to_owned());
         self.signal(Signal::TurnStarted { turn: turn.clone() });
@@ -395,7 +395,7 @@ impl RunBench {
         self.signal(Signal::Usage(Usage { input: tokens, output: 0 }))
     }
 
-    /// The agent begins so many turns, and ends all but the last.
+    /// Starts `count` turns and ends all but the last.
     pub(crate) fn turns(&mut self, count: usize) -> &mut Self {
         for no in 1..=count {
             let turn = Some(no.to_string());
@@ -407,7 +407,7 @@ impl RunBench {
         self
     }
 
-    /// Carries out what is owed for the live session's verdict.
+    /// Runs the pending verification of the live session.
     pub(crate) fn verify(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         let id = self.live();
         for _ in 0..10 {
@@ -437,13 +437,13 @@ impl RunBench {
         panic!("verification does not end")
     }
 
-    /// Ends the processes of a session, and lets time pass until it is sealed.
+    /// Ends the processes of a session and advances the clock until it is sealed.
     pub(crate) fn end_session(&mut self, id: SessionId) -> &mut Self {
         let attempt = self.sessions[&id].attempt().no;
         for _ in 0..20 {
             let session = &self.sessions[&id];
             let launch = session.launches.last().filter(|launch| launch.may_live());
-            // Its run goes on with it at once.
+            // The run has resumed the session at once.
             let ends = launch.is_some_and(|launch| launch.stop.is_some());
             if session.attempt().no > attempt && !ends {
                 return self;
@@ -470,7 +470,7 @@ impl RunBench {
         panic!("the session does not end")
     }
 
-    /// The live session works until its end: it claims, is checked on this tree, and is sealed.
+    /// Finishes the live session: it claims completion, is checked on this tree, and is sealed.
     pub(crate) fn works(&mut self, tree: &str) -> &mut Self {
         self.does(tree, None)
     }
@@ -485,14 +485,14 @@ impl RunBench {
         self.end_session(id)
     }
 
-    /// The live session says that it cannot do it.
+    /// Lets the live session report failure.
     pub(crate) fn fails(&mut self) -> &mut Self {
         let id = self.live();
         self.start().turn(ClaimKind::Failed, None).verify("bad", CheckEnd::Exit(1));
         self.end_session(id)
     }
 
-    /// A session without an agent leaves its tree as it is, and is checked.
+    /// Finishes a check-only session, which leaves the tree unchanged.
     pub(crate) fn is_checked(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         let id = self.live();
         assert_eq!(self.sessions[&id].spec.agent.driver, Driver::Command, "it has no agent");
@@ -506,7 +506,7 @@ impl RunBench {
         self.end_session(id)
     }
 
-    /// Answers the head that is owed.
+    /// Answers the pending head.
     pub(crate) fn head(&mut self, tree: &str) -> &mut Self {
         let taken = self.head_taken(tree);
         self.tell(taken)
@@ -524,7 +524,7 @@ impl RunBench {
             | Effect::RunHook(_)
             | Effect::WriteCard { .. } => None,
         });
-        let session = owed.expect("a head is owed");
+        let session = owed.expect("a head is pending");
         Command::HeadTaken { session, head: snapshot(tree), caveats: Default::default() }
     }
 
@@ -558,7 +558,7 @@ impl RunBench {
         self.say(session::Command::Answer { request, revision, reply })
     }
 
-    /// Gives the effects that are owed besides hooks and cards.
+    /// Returns the keys of the pending effects, except for hooks and reports.
     pub(crate) fn owed(&self) -> Vec<String> {
         let apart = |effect: &Effect| match effect {
             Effect::RunHook(_) | Effect::WriteCard { .. } => false,

@@ -1,4 +1,4 @@
-//! Landing on branches of the repository: a target that moves, conflicts, and what is proved.
+//! Landing on branches of the repository: moving targets, conflicts, and required proof.
 
 use provost_core::{
     ids::CommitId,
@@ -83,8 +83,8 @@ fn files_in_conflict_that_were_left_as_they_were_do_not_land() {
     assert_eq!(bench.owed(), ["landed-1"]);
     bench.tell(Command::LandOver { leg: 1, pull: None });
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
-    assert_eq!(bench.outcome().detail, "files in conflict were left as they were: a.rs");
-    // Whoever resumes it has them mended.
+    assert_eq!(bench.outcome().detail, "conflicts were not resolved in: a.rs");
+    // Resuming the run lets an agent resolve them.
     bench.tell(Command::Resume);
     assert!(bench.instruction().contains("- a.rs"));
     bench.works("mended").landed("mended");
@@ -152,7 +152,7 @@ fn a_target_that_keeps_moving_is_given_up() {
     }
     bench.tell(moved(MAX_MERGES, "m", &[]));
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
-    assert!(bench.owed().is_empty(), "who says that it failed says that it has not landed");
+    assert!(bench.owed().is_empty(), "a reported failure means that nothing landed");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn held_landing_waits_for_exactly_its_commit() {
     assert!(bench.try_tell(hold(0, "other")).is_err(), "another tree is not what would land");
     bench.tell(hold(0, "new"));
     assert_eq!(bench.run.approval(), Some(Approval::Landing(&held("new"))));
-    assert!(bench.owed().is_empty(), "nothing lands before the operator says so");
+    assert!(bench.owed().is_empty(), "nothing lands before the operator approves");
     assert_eq!(bench.hooks().last().map(String::as_str), Some("run.question"));
     assert!(bench.try_tell(hold(0, "new")).is_err(), "it is asked once");
     let approve = |commit: &str| Command::ApproveLanding { commit: snapshot(commit).commit };
@@ -256,7 +256,7 @@ fn rejected_landing_fails_the_run_and_resume_asks_again() {
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
     assert_eq!(bench.outcome().detail, "the operator refused the change of provost.toml: no");
     bench.tell(Command::Resume);
-    assert_eq!(bench.owed(), ["land-2-0"], "it is looked at anew");
+    assert_eq!(bench.owed(), ["land-2-0"], "it is checked again");
     assert!(!bench.run.may_land(&commit));
 }
 

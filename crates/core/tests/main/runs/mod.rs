@@ -1,4 +1,4 @@
-//! Tests of runs: real sessions, driven by hand, below a run that is followed as the board follows it.
+//! Tests of runs: real sessions, driven by hand, under a run that is advanced like the board advances it.
 
 mod budget;
 mod cancel;

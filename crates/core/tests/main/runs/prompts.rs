@@ -1,4 +1,4 @@
-//! What agents are told, word for word.
+//! Snapshots of the prompts that agents get.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Pull requests: what is told there is routed once, to whoever did the work, so often and no more.
+//! Pull requests: each review comment goes once to the session that did the work, in a bounded number of rounds.
 
 use provost_core::{
     run::{
@@ -11,7 +11,7 @@ use provost_core::{
 use super::kit::{OPEN, RunBench, landing_by, remark, requested};
 use crate::kit::snapshot;
 
-/// A run whose pull request was made and not looked at.
+/// A run whose pull request is open and not yet polled.
 fn watching() -> RunBench {
     let mut bench = RunBench::open(landing_by(LandMode::Pr));
     bench.works("new");

@@ -1,4 +1,4 @@
-//! Legs: what is left is gone on with, in the same conversation where there is one.
+//! Run attempts: a resume continues the remaining work, in the same conversation if possible.
 
 use provost_core::{
     ids::SessionId,
@@ -30,7 +30,7 @@ fn work_goes_on_in_the_same_conversation_and_the_same_worktree() {
     assert!(
         bench
             .instruction()
-            .starts_with("The work was ended before it was done: cancelled (enough).")
+            .starts_with("The work was interrupted before it was done: cancelled (enough).")
     );
     bench.works("new").landed("new");
     assert_eq!(bench.ending(), Ending::Succeeded);

@@ -1,4 +1,4 @@
-//! What reviews do about what they find.
+//! Review modes and the handling of findings.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -21,9 +21,9 @@ fn a_report_is_one_look_and_its_findings_stay_open() {
     assert_eq!(bench.run.stage, Stage::Land);
     let open: Vec<&str> = bench.run.open_findings().map(|one| one.title.as_str()).collect();
     assert_eq!(open, ["slow"]);
-    assert_eq!(bench.run.head, Some(snapshot("new")), "who reports leaves the work alone");
+    assert_eq!(bench.run.head, Some(snapshot("new")), "a report does not change the work");
     bench.landed("new");
-    assert_eq!(bench.ending(), Ending::Succeeded, "findings are told, and refute nothing");
+    assert_eq!(bench.ending(), Ending::Succeeded, "findings are reported and refute nothing");
     assert_eq!(bench.hooks(), ["run.opened", "run.findings", "run.succeeded"]);
 }
 
@@ -45,7 +45,7 @@ fn a_repair_that_found_nothing_is_the_last_word() {
     let mut bench = RunBench::open(reviewed(ReviewMode::Repair, ReviewMode::Off));
     bench.works("new").reviews("mended", vec![finding("slow")]).reviews("mended", Vec::new());
     assert_eq!(bench.run.stage, Stage::Land);
-    assert_eq!(bench.run.open_findings().count(), 0, "the last word of the stage counts");
+    assert_eq!(bench.run.open_findings().count(), 0, "the last review of the stage counts");
     let mut bench = RunBench::open(RunSpec {
         reviews: Reviews {
             plan: ReviewMode::Off,
@@ -78,7 +78,7 @@ fn a_repair_voids_the_proof_until_it_is_checked_itself() {
     bench.start().turn(ClaimKind::Completed, Some(super::kit::review(vec![finding("slow")])));
     bench.verify("broken", CheckEnd::Exit(1)).end_session(id);
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Review)));
-    assert_eq!(bench.run.head, Some(snapshot("new")), "a refuted repair is no head");
+    assert_eq!(bench.run.head, Some(snapshot("new")), "a refuted repair does not become the head");
     assert!(bench.run.proof.is_some());
 }
 
@@ -116,10 +116,10 @@ fn a_review_has_to_tell_its_findings() {
     let mut bench = RunBench::open(reviewed(ReviewMode::Report, ReviewMode::Off));
     bench.works("new").works("new");
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Review)));
-    assert_eq!(bench.outcome().detail, "the review told no findings");
+    assert_eq!(bench.outcome().detail, "the review returned no findings");
     let mut bench = RunBench::open(reviewed(ReviewMode::Report, ReviewMode::Off));
     bench.works("new").does("new", Some(understood("it")));
-    assert_eq!(bench.outcome().cause, Some(Cause::Review), "a triage is no review");
+    assert_eq!(bench.outcome().cause, Some(Cause::Review), "a triage result is not a review");
     let mut bench = RunBench::open(reviewed(ReviewMode::Report, ReviewMode::Off));
     bench.works("new").fails();
     assert_eq!(bench.outcome().cause, Some(Cause::Review));

@@ -1,4 +1,4 @@
-//! The table of stages: what an agent may do in each, and that its session is opened with just that.
+//! The stage table: an agent's permissions in each stage, and that its session gets exactly those.
 
 use provost_core::{
     result::ResultForm,
@@ -11,10 +11,10 @@ use super::kit::{RunBench, reviewed, run_spec, triaged, understood};
 
 const MODES: [ReviewMode; 3] = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
 
-/// Edits, asks, sandbox, form of its result, minutes.
+/// May edit, may ask, sandbox, result form, time limit in minutes.
 type Row = (bool, bool, Sandbox, ResultForm, Option<u64>);
 
-/// The table once more, in the plainest form.
+/// The expected table, written out independently.
 fn row(stage: Stage, mode: ReviewMode) -> Option<Row> {
     use ResultForm::{Plain, Plan, PlanReview, Review, Triage};
     use Sandbox::{ReadOnly, WorkspaceWrite};
@@ -77,7 +77,7 @@ fn words_of_stages_and_modes_are_those_that_are_stored() {
     }
 }
 
-/// A spec that allows everything, so that a stage can only take from it.
+/// A spec that allows everything, so that a stage can only restrict it.
 fn permissive(spec: RunSpec) -> RunSpec {
     let mut spec = spec;
     spec.agent.settings.sandbox = Sandbox::FullAccess;
@@ -141,7 +141,7 @@ fn a_report_may_neither_ask_nor_edit_and_a_repair_may_edit() {
         assert_eq!(settings.result, ResultForm::Review);
         assert_eq!(settings.network, mode == ReviewMode::Repair);
         assert_eq!(spec.checks.is_empty(), mode == ReviewMode::Report);
-        assert_eq!(spec.empty_diff, EmptyDiff::Accepted, "there may be nothing to mend");
+        assert_eq!(spec.empty_diff, EmptyDiff::Accepted, "there may be nothing to fix");
         assert_eq!(spec.bounds.time_limit_ms, Some(60 * 60_000));
         assert_eq!(spec.role.as_deref(), Some("task_review"));
     }

@@ -1,4 +1,4 @@
-//! Runs from their first event to their seal.
+//! Scenarios of whole runs, from the first event to the seal.
 
 use provost_core::{
     lifecycle::{ClaimKind, State},
@@ -38,7 +38,7 @@ fn work_without_checks_is_committed_and_completes() {
     let mut bench = RunBench::open(unchecked());
     bench.works("-");
     assert_eq!(bench.owed(), [format!("head-{}", bench.run.id.session(1))]);
-    assert_eq!(bench.run.stage, Stage::Work, "nothing goes on before the work is committed");
+    assert_eq!(bench.run.stage, Stage::Work, "the run waits until the work is committed");
     bench.head("new");
     assert_eq!(bench.run.stage, Stage::Land);
     assert!(
@@ -100,7 +100,7 @@ fn refuted_work_fails_the_run_and_says_how_its_session_ended() {
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Work)));
     let told = "its session ended as failed (verification): the check `check` ended with exit 1";
     assert_eq!(bench.outcome().detail, told);
-    assert_eq!(bench.run.head, None, "refuted work is no head");
+    assert_eq!(bench.run.head, None, "refuted work does not become the head");
     assert_eq!(bench.run.proof, None);
 }
 
@@ -127,10 +127,10 @@ fn triage_has_to_tell_what_was_understood() {
     let mut bench = RunBench::open(triaged());
     bench.works("old");
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Triage)));
-    assert_eq!(bench.outcome().detail, "triage told no result");
+    assert_eq!(bench.outcome().detail, "triage returned no result");
     let mut bench = RunBench::open(triaged());
     bench.does("old", Some(review(Vec::new())));
-    assert_eq!(bench.outcome().cause, Some(Cause::Triage), "a review is no triage");
+    assert_eq!(bench.outcome().cause, Some(Cause::Triage), "a review is not a triage result");
     let mut bench = RunBench::open(triaged());
     bench.fails();
     assert_eq!(bench.outcome().cause, Some(Cause::Triage));
@@ -147,7 +147,7 @@ fn words_alone_make_no_success() {
     });
     bench.end_session(bench.run.id.session(1)).head("new").landed("new");
     assert_eq!(bench.state(1), State::Accepted);
-    assert_eq!(bench.ending(), Ending::Completed, "people accept, only checks prove");
+    assert_eq!(bench.ending(), Ending::Completed, "users accept, only checks prove");
 }
 
 #[test]

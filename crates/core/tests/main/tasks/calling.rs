@@ -1,4 +1,4 @@
-//! What members do by tools: decided by who they are, and told later what came of what takes time.
+//! Tool calls of members: authorised by role, with the result of slow actions reported later.
 
 use provost_core::{
     session::{Afterwards, MessageFate, MessageKind, Signal, Spec},
@@ -12,7 +12,7 @@ use provost_core::{
 use super::kit::{A_REASON, Desk, member, task_spec};
 use crate::kit::{Bench, OVER, receipt, spec};
 
-/// A task whose manager and worker have sessions; the worker's is in a turn.
+/// A team with a worker that has a session and a manager without one.
 fn driven(task: TaskSpec) -> (Desk, Bench) {
     let bench = Bench::running(Spec { afterwards: Afterwards::Park, ..spec() });
     let mut desk = Desk::open(task);
@@ -99,7 +99,7 @@ fn a_manager_has_a_member_leave_its_turn_and_is_told_why_if_it_cannot() {
         told.iter().filter(|m| m.fate == MessageFate::Queued).map(|m| m.kind).collect();
     assert!(kinds.contains(&MessageKind::Interrupt) && kinds.contains(&MessageKind::Steer));
     let said = told.iter().find(|m| m.kind == MessageKind::Steer).map(|m| m.text.as_str());
-    let head = "[provost message of task \"limits\": instruction from boss, who interrupted you]";
+    let head = "[provost message of team \"limits\": instruction from boss, who interrupted you]";
     assert_eq!(said, Some(format!("{head}\ntry it so").as_str()));
     let again = desk.refused(&member("boss"), command(&call, "boss"));
     assert_eq!(again, Rejected::Nothing, "it leaves its turn already");
@@ -148,7 +148,7 @@ fn whoever_asks_for_a_finish_is_told_what_the_audit_found() {
     let [told] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(told.to.name(), "boss");
     assert!(told.text.contains("check_failed"), "{}", told.text);
-    // One that Provost drives hears of the good end, too, though the task is over by then.
+    // A manager with a session is notified of the successful finish too, although the team is done by then.
     let (from, to) = ("hand".to_owned(), "idle".to_owned());
     let handover = "the worker goes on elsewhere".to_owned();
     desk.done(&Actor::Operator, Command::Rotate { from, to, session: None, handover });
@@ -158,5 +158,5 @@ fn whoever_asks_for_a_finish_is_told_what_the_audit_found() {
     desk.done(&Actor::Provost, end(CheckEnd::Exit(0), 2));
     assert_eq!(desk.task.phase.word(), "done");
     let sent = &desk.sessions[&bench.session.id].messages;
-    assert!(sent.iter().any(|sent| sent.text.contains("the task is done")), "{sent:?}");
+    assert!(sent.iter().any(|sent| sent.text.contains("the team is done")), "{sent:?}");
 }

@@ -1,4 +1,4 @@
-//! A check of the connection: its answer comes back whatever a member may do besides, and nothing else with it.
+//! Connection probes: the answer always gets through, whatever the member's permissions, and nothing else does.
 
 use provost_core::task::{
     Action, Actor, Address, Channel, Command, Config, Event, Kind, Mode, Post, Priority, Rejected,
@@ -27,7 +27,7 @@ fn answer(text: &str) -> Command {
     Command::Post(Box::new(said(Address::Operator, Kind::Note, text)))
 }
 
-/// A task in strict mode whose manager may not ask the user and acknowledged nothing, and a check of each member.
+/// A strict team whose manager may not ask the user and acknowledged nothing, with a probe to two members.
 fn probed() -> Desk {
     let config =
         Config { mode: Mode::Strict, denied: [Action::AskUser].into(), ..Config::default() };
@@ -64,7 +64,7 @@ fn nothing_else_gets_through_with_it() {
         let why = desk.refused(&member("boss"), answer(text));
         assert_eq!(why, Rejected::NotGranted(Action::AskUser), "{text}");
     }
-    // Who was not asked has nothing to answer, and nobody answers twice.
+    // Only the probed address takes the answer, and only once.
     let other =
         Command::Post(Box::new(said(Address::Member("hand".to_owned()), Kind::Instruction, NONCE)));
     assert_eq!(desk.refused(&member("boss"), other), Rejected::NotAcknowledged(1));

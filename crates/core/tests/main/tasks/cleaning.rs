@@ -1,4 +1,4 @@
-//! What is done to a worker's conversation before the next iteration is carried out, once, before it begins.
+//! Clean-up of a worker's conversation runs once, before the next iteration begins.
 
 use provost_core::{
     ids::SessionId,
@@ -9,7 +9,7 @@ use provost_core::{
 use super::kit::{Desk, member, task_spec, template};
 use crate::kit::{Bench, OVER, spec};
 
-/// A loop with a worker at rest whose next iteration was asked for.
+/// A loop with an idle worker and a requested next iteration.
 fn asked(clean_up: CleanUp) -> (Desk, Bench, u32) {
     let mut as_member = Spec { afterwards: Afterwards::Park, ..spec() };
     as_member.agent.settings.member = Some(Membership { role: Role::Worker });
@@ -65,7 +65,7 @@ fn a_conversation_is_compacted_before_the_continuation_is_given() {
     assert_eq!((cleaned(&desk).len(), bench.session.compactions), (1, 1));
 }
 
-/// A worker says that each iteration is done: its work is sealed, and its conversation is there.
+/// A worker claims completion of each iteration: its work is sealed, but its conversation remains.
 #[test]
 fn a_conversation_is_compacted_though_its_last_work_is_over() {
     let (mut desk, mut bench, no) = asked(CleanUp::Compact);
@@ -108,7 +108,7 @@ fn a_new_conversation_is_begun_with_what_the_worker_has_to_know() {
     let (mut desk, mut bench, no) = asked(CleanUp::NewThread);
     meet(&mut desk, &mut bench);
     assert_eq!(cleaned(&desk).len(), 1);
-    assert_eq!(bench.session.thread, None, "it has no conversation to go on with");
+    assert_eq!(bench.session.thread, None, "it has no conversation to continue");
     assert_eq!(bench.session.attempt().no, 2);
     let stopped = bench.session.launches[0].stop.is_some();
     assert!(stopped, "another process begins it");
@@ -128,7 +128,7 @@ fn a_new_conversation_is_begun_with_what_the_worker_has_to_know() {
     }
     assert!(!text.contains("iteration 1 of"), "the one before is over: {text}");
     let told = desk.task.messages.iter().filter(|one| one.text.contains("superseded")).count();
-    assert_eq!(told, 0, "that is no news");
+    assert_eq!(told, 0, "that is not reported as news");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Criteria: legal changes only, and receipts that say something.
+//! Criteria: legal state changes and meaningful receipts only.
 
 use provost_core::{
     task::{
@@ -36,7 +36,7 @@ fn only_legal_changes_are_made() {
         CriterionState::Deferred { because: because.clone() },
         CriterionState::Rejected { because },
     ];
-    // One row for each state: accept, satisfy, defer, reject, reopen.
+    // One row per state, with the columns accept, satisfy, defer, reject, reopen.
     let expected = [
         ["accepted", "-", "deferred", "rejected", "-"],
         ["-", "satisfied", "deferred", "rejected", "-"],
@@ -186,7 +186,7 @@ fn a_text_that_says_too_little_is_no_receipt() {
     );
 }
 
-/// What the user asked for is not dropped by whoever is to see to it.
+/// A manager cannot drop a criterion of the user.
 #[test]
 fn d12_a_manager_that_lays_aside_what_the_user_asked_for_does_not_finish_the_task() {
     let mut desk = Desk::paired();
@@ -211,7 +211,7 @@ fn d12_a_manager_that_lays_aside_what_the_user_asked_for_does_not_finish_the_tas
     let [Event::FinishRefused(refused)] = refused.as_slice() else { panic!("{refused:?}") };
     let codes: Vec<_> = refused.blockers.iter().map(|one| one.code()).collect();
     assert_eq!(codes, ["criterion_dropped"], "the manager's own is the manager's");
-    // Opened again by the operator it is open; laid aside by the operator it is in nobody's way.
+    // Reopened by the operator it is open; rejected by the operator it blocks nothing.
     let reopen = Judgement::Reopen { because: A_REASON.to_owned() };
     desk.done(&Actor::Operator, Command::Judge { no: 1, judgement: reopen });
     assert_eq!(
@@ -240,7 +240,7 @@ fn what_the_operator_finishes_may_do_without_what_the_operator_asked_for() {
     assert!(desk.task.phase.is_over());
 }
 
-/// A verdict on a worker's work reaches its managers by itself, with the receipt.
+/// Managers are notified of a verdict on a worker's work, with the receipt.
 #[test]
 fn d6_what_a_worker_has_checked_is_told_to_its_managers_too() {
     let mut desk = Desk::paired();

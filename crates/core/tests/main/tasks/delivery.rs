@@ -373,7 +373,7 @@ fn no_member_passes_for_provost_or_for_whoever_commands_it() {
         let (name, labels) = (name.to_owned(), Labels::default());
         let command =
             Command::Bind { name: name.clone(), role: Role::Worker, session: None, labels };
-        // It was not used in the task: nobody looks for who has it.
+        // The error says that the name is reserved, not that another member has it.
         assert_eq!(desk.refused(&Actor::Operator, command), Rejected::NameReserved(name));
     }
 }
@@ -393,7 +393,7 @@ fn a_key_is_still_known_after_its_message_is_forgotten() {
     let other = changed(post("hand", "first"), |post| post.text = "something else".to_owned());
     let taken = Rejected::KeyTaken("first".to_owned());
     assert_eq!(desk.refused(&member("boss"), other), taken);
-    // A key is its sender's own: the operator may use the same.
+    // Keys are per sender: the operator may use the same one.
     desk.post(&Actor::Operator, "hand", "first");
     assert_eq!(desk.task.messages_stored, stored + 1);
 }
@@ -423,7 +423,7 @@ fn thousands_of_leases_that_end_in_one_moment_are_one_step() {
     assert!(held > 1_500, "{held} are held");
     desk.now += 200;
     let steps = desk.events.len();
-    // The desk gives up after a hundred steps.
+    // `settle` panics after a hundred steps.
     desk.settle();
     assert_eq!(desk.events.len(), steps + held);
     let waits = |standing: &Standing| *standing == Standing::Stored;

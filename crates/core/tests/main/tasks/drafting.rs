@@ -1,4 +1,4 @@
-//! Criteria that are drafted from what somebody wrote.
+//! Criteria drafted from messages and texts.
 
 use proptest::prelude::*;
 use provost_core::task::{
@@ -80,7 +80,7 @@ fn what_a_worker_listed_is_proposed_with_its_message_as_the_reason() {
         assert_eq!((criterion.state.word(), &criterion.needs), ("proposed", &Needs::Asserted));
         assert_eq!(criterion.rationale.as_deref(), Some("drafted from message 1 of hand"));
     }
-    // Once more it gives nothing new.
+    // Drafting again adds nothing.
     assert_eq!(desk.done(&member("boss"), draft(DraftFrom::Message(no))), []);
 }
 
@@ -171,7 +171,7 @@ fn a_text_gives_so_many_and_a_task_has_so_many() {
 }
 
 proptest! {
-    /// Whatever a text is: what is drafted says something, can be seen, is short, and is in one line.
+    /// Criteria drafted from any text are meaningful, visible, short and on one line.
     #[test]
     fn nothing_hostile_is_drafted(text in "(\\PC|[-*+>0-9.)(\\[\\] \t\r\n`~:]|\u{202e}|\u{1b}|criterion:){0,400}") {
         let desk = Desk::paired();

@@ -1,4 +1,4 @@
-//! How a task ends: not while something is open, once, and with the tree that was checked.
+//! Finishing a team: only if nothing is open, once, and with the checked tree.
 
 use std::collections::BTreeSet;
 
@@ -140,7 +140,7 @@ fn finishing_runs_the_checks_again_on_the_tree_that_is_finished() {
     assert!(desk.task.is_closed());
 }
 
-/// A check of which only the name is told says nothing to who has to mend it.
+/// The name of a failed check alone does not help the member who has to fix it.
 #[test]
 fn a_check_that_keeps_a_task_from_being_finished_is_told_with_its_end_and_what_it_printed() {
     let checks = vec!["cargo test".to_owned()];
@@ -156,14 +156,14 @@ fn a_check_that_keeps_a_task_from_being_finished_is_told_with_its_end_and_what_i
     let receipt = Box::new(receipt);
     desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt, compared: None });
     let told = desk.task.blockers[0].to_string();
-    let how = "finished: exit 127; it printed last: \"sh: 1: cargo: \\u{1b}[31mnot \\\"found\\\"\"";
+    let how = "final tree: exit 127; last output: \"sh: 1: cargo: \\u{1b}[31mnot \\\"found\\\"\"";
     assert!(told.ends_with(how), "{told}");
     let kept = serde_json::to_value(&desk.task.blockers[0]).unwrap();
     assert!(kept["tail"].as_str().unwrap().chars().count() <= 400, "{kept}");
-    // What was recorded before is read, and says no more than it did.
+    // Blockers recorded by older versions are read, without the new details.
     let old = r#"{"blocker":"check_failed","command":"a","output":"b"}"#;
     let old: Blocker = serde_json::from_str(old).unwrap();
-    assert!(old.to_string().ends_with("that is to be finished"), "{old}");
+    assert!(old.to_string().ends_with("on the final tree"), "{old}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A task under test, and short ways to say what happens to it.
+//! Fixtures for teams: a team under test and shorthands for its events.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,7 +32,7 @@ pub(crate) fn task_spec() -> TaskSpec {
     }
 }
 
-/// A task with the sessions of its members and a clock.
+/// A team with its members' sessions and a clock.
 #[derive(Clone)]
 pub(crate) struct Desk {
     pub(crate) task: Task,
@@ -54,7 +54,7 @@ impl Desk {
         Desk { task, sessions: BTreeMap::new(), now: 0, events: Vec::new() }
     }
 
-    /// A task with a manager, a worker and a reviewer who ask for their messages.
+    /// A team with a manager, a worker and a reviewer, all of whom pull their messages.
     pub(crate) fn paired() -> Desk {
         let mut desk = Desk::open(task_spec());
         for (name, role) in
@@ -91,7 +91,7 @@ impl Desk {
             let said = self.task.said_by(&event);
             self.task.evolve(self.at(), &event);
             let read = Messages::from(Vec::from(self.task.messages.clone()));
-            assert_eq!(read, self.task.messages, "what is looked for in messages is told of them");
+            assert_eq!(read, self.task.messages, "the message index matches the messages");
             for (id, command) in said {
                 self.say(id, &command);
             }
@@ -99,18 +99,18 @@ impl Desk {
         }
     }
 
-    /// Makes messages other than they became by themselves.
+    /// Changes stored messages directly, bypassing events.
     pub(crate) fn alter_messages(&mut self, alter: impl Fn(&mut Message)) {
         let mut all = Vec::from(self.task.messages.clone());
         all.iter_mut().for_each(|message| alter(Arc::make_mut(message)));
         self.task.messages = Messages::from(all);
     }
 
-    /// Says something to a session, as the board does.
+    /// Applies a command to a session, like the board does.
     fn say(&mut self, id: SessionId, command: &session::Command) {
         let at = self.at();
-        let session = self.sessions.get_mut(&id).expect("a session that was looked at");
-        // Only what was opened for a team takes its dismissal.
+        let session = self.sessions.get_mut(&id).expect("the session exists");
+        // Only sessions opened for a team accept a dismissal.
         if matches!(command, session::Command::Dismiss { .. }) {
             let told = session.decide(command, at).unwrap_or_default();
             return told.iter().for_each(|event| session.evolve(at, event));
@@ -120,7 +120,7 @@ impl Desk {
         }
     }
 
-    /// Does what an actor asks, and gives the events that came of it.
+    /// Applies a command of an actor and returns its events.
     pub(crate) fn does(&mut self, actor: &Actor, command: Command) -> Result<Vec<Event>, Rejected> {
         let events = self.decide(actor, &command)?;
         self.fold(events.clone());
@@ -141,7 +141,7 @@ impl Desk {
         }
     }
 
-    /// Lets everything follow that follows by itself.
+    /// Advances the team until it is idle.
     pub(crate) fn settle(&mut self) {
         for _ in 0..100 {
             let step = {
@@ -162,7 +162,7 @@ impl Desk {
                 }
             }
         }
-        panic!("the rules of a task come to rest");
+        panic!("the rules of the team do not terminate");
     }
 
     pub(crate) fn wait(&mut self, ms: u64) {
@@ -176,7 +176,7 @@ impl Desk {
         self.task.messages_stored
     }
 
-    /// Takes the next message of a consumer, if there is one.
+    /// Offers the consumer's next message, if any, and returns its number and lease.
     pub(crate) fn next(&mut self, consumer: &str) -> Option<(u32, u32)> {
         let command = Command::Next { consumer: consumer.to_owned() };
         match self.does(&actor_of(consumer), command) {
@@ -217,7 +217,7 @@ impl Desk {
         no
     }
 
-    /// Has the work proved by the operator's word, so that it may be finished.
+    /// Satisfies a criterion by the operator's assertion, so that the team may finish.
     pub(crate) fn prove(&mut self) {
         let no = self.criterion(Needs::Asserted);
         let text = "read aloud with the support team".to_owned();
@@ -232,7 +232,7 @@ impl Desk {
         self.done(&Actor::Operator, Command::BeginLoop { template: Box::new(template) });
     }
 
-    /// Shows all evidence that the loop asks for.
+    /// Shows all evidence that the loop requires.
     pub(crate) fn show_all(&mut self, tree: &str) {
         let looped = self.task.looped.clone().expect("a loop runs");
         for required in &looped.template.evidence {
@@ -290,7 +290,7 @@ pub(crate) fn post(to: &str, key: &str) -> Command {
     }))
 }
 
-/// Gives evidence that fits, and who can show it.
+/// Returns evidence that satisfies the proof, and an actor who may show it.
 pub(crate) fn fitting(proof: &Proof, tree: &str) -> (Shown, Actor) {
     match proof {
         Proof::Verified { check } => {
@@ -347,5 +347,5 @@ pub(crate) fn template(max: u32) -> Template {
 }
 
 pub(crate) fn lease_of(standing: &Standing) -> &Lease {
-    standing.lease().expect("somebody holds it")
+    standing.lease().expect("the message is leased")
 }

@@ -1,4 +1,4 @@
-//! Loops: no iteration without its evidence, none twice, none skipped.
+//! Loops: no iteration without its evidence, repeated or skipped.
 
 use provost_core::task::{
     Actor, BadTemplate, Blocked, CleanUp, Command, Event, Evidence, LoopEnd, Proof, Rejected,
@@ -157,7 +157,7 @@ fn a_loop_that_changes_nothing_is_stopped() {
     assert_eq!(ended.count(), 1);
     let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 2 }));
-    // Somebody says that it is taken as it is; until then it stands in the way of finishing.
+    // The ended loop blocks finishing until the operator accepts it as it is.
     desk.prove();
     assert!(!desk.task.blockers(|_| None).is_empty());
     desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
@@ -288,12 +288,12 @@ fn what_told_of_no_tree_is_no_plateau() {
     let mut desk = looping(Template { evidence, plateau: Some(1), ..template(9) });
     for iteration in 2..6 {
         desk.show_all("one");
-        desk.continues(iteration).expect("nobody can say that nothing changed");
+        desk.continues(iteration).expect("without a tree there is no plateau");
         desk.handle("hand");
     }
 }
 
-/// Has a piece of evidence checked, on a tree, with an exit.
+/// Checks the evidence "tests" on a tree with this exit code.
 fn checked(desk: &mut Desk, tree: &str, exit: i32) {
     let what = Checked::Evidence("tests".to_owned());
     desk.done(&Actor::Operator, Command::Check { what });
@@ -316,7 +316,7 @@ fn a_check_that_fails_later_takes_back_what_passed_before() {
     checked(&mut desk, "three", 0);
     let no = desk.continues(2).expect("it passed again");
     checked(&mut desk, "three", 1);
-    assert_eq!(desk.next("hand"), None, "the gate is looked at once more");
+    assert_eq!(desk.next("hand"), None, "the gate is checked again");
     assert_eq!((iteration(&desk), desk.standing(no).word()), (1, "dead"));
     assert_eq!(desk.continues(2), Err(missing));
 }
@@ -380,7 +380,7 @@ fn a_continuation_that_comes_back_when_others_followed_is_no_refusal_and_no_news
     assert_eq!(desk.handle("hand"), first, "it is given again, and begins nothing");
     assert_eq!((iteration(&desk), desk.task.messages_stored), (3, told));
     assert_eq!(desk.task.looped.as_ref().map(|looped| looped.refusals), Some(0));
-    // Nor when its loop is over, and another runs.
+    // The same holds when its loop has ended and another one runs.
     desk.take("hand");
     desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
     desk.begin_loop(template(2));
@@ -404,7 +404,7 @@ fn a_key_is_of_one_continuation_and_what_is_otherwise_is_refused() {
         post.text = "go on".to_owned();
     }
     assert_eq!(desk.refused(&member("boss"), other), taken("k"), "it begins no iteration");
-    // Also when the message is long forgotten.
+    // The key stays taken after the message was evicted.
     desk.handle("hand");
     desk.handle("hand");
     for n in 0..250 {

@@ -1,4 +1,4 @@
-//! Tasks that stand alone: messages, criteria, loops, permissions, the end.
+//! Tests of teams: messages, criteria, loops, permissions and finishing.
 
 mod calling;
 mod checking;

@@ -1,7 +1,7 @@
-//! Delivery under every order of what can happen: two who send, three who take, crashes and time anywhere.
+//! Model check of delivery in every order of events: two senders, three consumers, crashes and timeouts anywhere.
 //!
-//! Each message is acknowledged at most once, by who holds it then; and from wherever things stand, somebody who keeps
-//! asking gets every message that was stored.
+//! Each message is acknowledged at most once, by its current lease holder; and from every state, a consumer that
+//! keeps polling gets every stored message.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use provost_core::task::{Command, Rejected, Standing};
 
 use super::kit::{Desk, member, offered, post};
 
-/// How far one who takes is.
+/// Progress of a consumer with its current message: number and lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Taker {
     Idle,
@@ -21,16 +21,16 @@ enum Taker {
 struct World {
     desk: Desk,
     takers: [Taker; 3],
-    /// What each of the two who send has sent so far; both send the same keys.
+    /// Number of messages that each sender has sent so far; both use the same keys.
     sent: [usize; 2],
-    /// How often each message was acknowledged.
+    /// Number of acknowledgements per message.
     acknowledged: [u32; KEYS.len()],
     ticks: u32,
 }
 
 const KEYS: [&str; 2] = ["first", "second"];
 
-/// How often time passes: enough for two leases, one after the other.
+/// Maximum number of lease timeouts: enough for two consecutive leases.
 const TICKS: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +39,9 @@ enum Happens {
     Ask(usize),
     Accept(usize),
     Acknowledge(usize),
-    /// One who takes dies, and comes back knowing nothing.
+    /// A consumer dies and comes back without its state.
     Crash(usize),
-    /// Longer than a lease passes.
+    /// More time than a lease passes.
     Time,
 }
 
@@ -59,7 +59,7 @@ impl World {
         World { desk, takers: [Taker::Idle; 3], sent: [0; 2], acknowledged: [0; 2], ticks: 0 }
     }
 
-    /// Gives the world after something happened, or none if it cannot happen here.
+    /// Returns the state after a step, or `None` if the step is impossible here.
     fn after(&self, what: Happens) -> Option<World> {
         let mut world = self.clone();
         match what {
@@ -100,7 +100,7 @@ impl World {
     fn accept(&mut self, n: usize) -> Option<()> {
         let Taker::Offered(no, lease) = self.takers[n] else { return None };
         let taken = self.desk.does(&member("hand"), Command::Accept { no, lease, polls: 0 });
-        // Too late: it is somebody else's by now.
+        // If this fails, the lease has expired and may belong to another consumer.
         self.takers[n] = if taken.is_ok() { Taker::Accepted(no, lease) } else { Taker::Idle };
         Some(())
     }
@@ -123,7 +123,7 @@ impl World {
             .iter()
             .map(|message| (message.offers, message.key.as_str(), &message.standing))
             .collect();
-        // Those who take are alike, and so are those who send: which of them is which makes no other world.
+        // Consumers are interchangeable, and so are senders: permuting them gives the same state.
         let (mut takers, mut sent) = (self.takers, self.sent);
         takers.sort();
         sent.sort();
@@ -135,7 +135,7 @@ impl World {
         let keys: BTreeSet<&str> =
             self.desk.task.messages.iter().map(|message| message.key.as_str()).collect();
         assert_eq!(keys.len(), self.desk.task.messages.len(), "one key is one message");
-        // Nothing that was sent is gone, and whoever keeps asking gets it.
+        // No sent message is lost: a consumer that keeps polling gets all of them.
         let mut drained = self.desk.clone();
         drained.wait(100);
         while drained.next("hand").is_some() {
@@ -171,6 +171,6 @@ fn d1_d2_d3_d4_under_every_order_each_message_is_handled_once_and_none_is_lost()
             }
         }
     }
-    assert!(seen.len() > 1_000, "{} states were looked at", seen.len());
+    assert!(seen.len() > 1_000, "only {} states were visited", seen.len());
     assert!(acknowledged_all > 0, "some order ends with everything handled");
 }

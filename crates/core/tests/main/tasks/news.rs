@@ -1,4 +1,4 @@
-//! What happens to a worker is told to its managers once, in as few messages as say it all.
+//! News about a worker reaches its managers once, merged into as few messages as possible.
 
 use proptest::prelude::*;
 use provost_core::{
@@ -13,12 +13,12 @@ use provost_core::{
 use super::kit::{Desk, member, task_spec};
 use crate::kit::{Bench, OVER, question, send, spec};
 
-/// A worker's session at work, whose task has two managers who ask for their messages.
+/// A team with a worker's running session and two managers who pull their messages.
 fn managed() -> (Desk, Bench) {
     managing(Bench::running(Spec { afterwards: Afterwards::Park, ..spec() }))
 }
 
-/// A session that was opened for its task, and rests between its messages.
+/// The spec of a session that was opened for a team and idles between messages.
 fn member_spec() -> Spec {
     let mut spec = Spec { afterwards: Afterwards::Park, ..spec() };
     spec.agent.settings.member = Some(Membership { role: Role::Worker });
@@ -67,7 +67,7 @@ fn a_turn_that_is_expected_takes_back_no_news_of_the_one_before() {
     };
     let before = times(&desk);
     assert!(told.turns_ended > 0, "{told:?}");
-    // It is said to the agent, and the turn that follows from it has not begun.
+    // The message is delivered, but its turn has not begun yet.
     bench.tell(send("more", SendMode::Continue));
     bench.signal(Signal::InputSeen { key: "more".to_owned() });
     meet(&mut desk, &mut bench);
@@ -109,7 +109,7 @@ fn what_comes_before_anybody_took_the_news_is_told_with_it_and_nothing_is_lost()
     bench.signal(Signal::TurnStarted { turn: None });
     bench.signal(Signal::Asked(question("q")));
     meet(&mut desk, &mut bench);
-    // One of two has it, the other has not.
+    // One of the two managers has taken it, the other has not.
     let (first, _) = desk.take("boss");
     bench.end(End::Signal(9));
     meet(&mut desk, &mut bench);
@@ -133,7 +133,7 @@ fn what_was_offered_in_vain_and_waits_again_tells_the_rest_too() {
     let (no, _) = desk.next("boss").expect("there is news");
     turn(&mut bench);
     meet(&mut desk, &mut bench);
-    assert_eq!(news(&desk, "boss").len(), 2, "the first is being looked at");
+    assert_eq!(news(&desk, "boss").len(), 2, "the first is leased");
     desk.now += 11;
     desk.settle();
     assert_eq!(*desk.standing(no), Standing::Stored);
@@ -141,7 +141,7 @@ fn what_was_offered_in_vain_and_waits_again_tells_the_rest_too() {
     meet(&mut desk, &mut bench);
     let told = news(&desk, "boss");
     assert_eq!(told.len(), 2);
-    assert!(told[1].text.contains("then:"), "the newest goes on: {}", told[1].text);
+    assert!(told[1].text.contains("then:"), "the newest keeps growing: {}", told[1].text);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn d6_a_worker_that_goes_on_after_its_death_is_told_of_as_lost_and_when_its_turn
     let mut told = Vec::new();
     let mut see = |desk: &mut Desk, bench: &mut Bench| {
         meet(desk, bench);
-        // Each is taken at once, so that nothing is told together.
+        // Take each message at once, so that no news is merged.
         while desk.next("boss").is_some() {}
         told.push(news(desk, "boss").len());
     };
@@ -179,7 +179,7 @@ fn d6_a_worker_that_goes_on_after_its_death_is_told_of_as_lost_and_when_its_turn
     see(&mut desk, &mut bench);
     bench.end(End::Signal(9));
     see(&mut desk, &mut bench);
-    assert_eq!(bench.session.launches.len(), 2, "it goes on");
+    assert_eq!(bench.session.launches.len(), 2, "it resumes");
     bench.start();
     see(&mut desk, &mut bench);
     bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
@@ -234,7 +234,7 @@ enum Happens {
 }
 
 proptest! {
-    /// Whatever is taken when: each thing that was seen is in one message, and what was given never changes.
+    /// Each event is in exactly one message, and delivered messages never change, whenever they are taken.
     #[test]
     fn each_thing_is_told_in_one_message(
         story in prop::collection::vec(
@@ -309,7 +309,7 @@ fn ended(end: TurnEnd, says: Option<&str>) -> Signal {
     Signal::TurnEnded { turn: None, end, usage: None, says: says.map(str::to_owned) }
 }
 
-/// What a worker answers is what its manager waits for, also where it claims nothing.
+/// Managers wait for a worker's answer even if it makes no claim.
 #[test]
 fn what_a_worker_answers_at_the_end_of_its_turn_is_told_to_its_managers() {
     let (mut desk, mut bench) = managing(Bench::running(member_spec()));
@@ -323,7 +323,7 @@ fn what_a_worker_answers_at_the_end_of_its_turn_is_told_to_its_managers() {
     bench.signal(Signal::Asked(question("q")));
     meet(&mut desk, &mut bench);
     let told = news(&desk, "boss")[1].text.clone();
-    assert!(!told.contains("changed"), "it was told before: {told}");
+    assert!(!told.contains("changed"), "it was reported before: {told}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Pictures as evidence: which may be compared, by whom, and what of their figures counts.
+//! Pictures as evidence: which may be compared, by whom, and when a comparison passes.
 
 use proptest::prelude::*;
 use provost_core::{
@@ -27,7 +27,7 @@ fn measured(differing: u64, points: u64) -> Measured {
     Measured { expected: picture("one"), actual: picture("two"), differing, points }
 }
 
-/// A desk whose loop asks for two pictures.
+/// A team whose loop requires a picture comparison.
 fn looping(named: Option<Files>) -> Desk {
     let mut desk = Desk::paired();
     let proof = Proof::Pictures { differing: 1_000, files: named };
@@ -41,7 +41,7 @@ fn asks(files: Files) -> Command {
 }
 
 fn done(desk: &Desk, found: Result<Measured, String>) -> Command {
-    let owed = desk.task.checks.last().expect("a check is owed");
+    let owed = desk.task.checks.last().expect("a check is pending");
     let pictures = owed.pictures.as_ref().expect("of pictures");
     let (receipt, compared) = pictures.receipt(TreeId("tree".to_owned()), found);
     let compared = compared.map(Box::new);
@@ -71,7 +71,7 @@ fn what_differs_too_much_is_of_another_size_or_no_picture_shows_nothing_and_is_t
     };
     let all = [
         (Ok(measured(2, 1_000)), "2000 of a million points differ"),
-        (Ok(other_size), "10x10 points are expected, and there are 10x11"),
+        (Ok(other_size), "expected 10x10 points, found 10x11"),
         (Err("shots/a.png is no PNG picture".to_owned()), "shots/a.png is no PNG picture"),
     ];
     for (found, told) in all {
@@ -79,7 +79,7 @@ fn what_differs_too_much_is_of_another_size_or_no_picture_shows_nothing_and_is_t
         desk.done(&member("hand"), asks(files("design/a.png", "shots/a.png")));
         desk.done(&Actor::Provost, done(&desk, found));
         assert_eq!(shown(&desk), None);
-        let newest = desk.task.messages.last().expect("who asked is told");
+        let newest = desk.task.messages.last().expect("the requester is notified");
         assert!(newest.text.contains(told), "{}", newest.text);
     }
 }
@@ -108,7 +108,7 @@ fn which_pictures_and_how_exactly_is_not_for_whoever_has_to_pass() {
     let mut desk = looping(Some(own.clone()));
     let other = asks(files("shots/a.png", "shots/b.png"));
     assert_eq!(desk.refused(&member("boss"), other), Rejected::OtherPictures);
-    // What the loop says needs no naming.
+    // Files configured in the loop need not be named.
     let what = Checked::Evidence("screens".to_owned());
     desk.done(&member("hand"), Command::Check { what });
     let owed = desk.task.checks[0].pictures.as_ref().expect("pictures");
@@ -247,7 +247,7 @@ proptest! {
         }
     }
 
-    /// Whatever was measured: evidence is shown if and only if it is what was asked for.
+    /// For any measurement, evidence is shown if and only if the difference is within the limit.
     #[test]
     fn figures_decide(differing in 0..2_000_u64, points in 1..100_000_u64, most in 0..3_000_u32) {
         let differing = differing.min(points);

@@ -1,4 +1,4 @@
-//! A manager that is rules and no agent: what it does on which occasion, and how often at most.
+//! The rule-based manager: its action on each occasion, and its limits.
 
 use proptest::prelude::*;
 use provost_core::{
@@ -24,7 +24,7 @@ fn managed(policy: Policy) -> Desk {
     desk
 }
 
-/// A task with a worker who asks for its messages and has handled its first, and a criterion that a check proves.
+/// A team whose worker pulled and handled its first message, with a criterion that a check verifies.
 fn at_work(policy: Policy) -> Desk {
     let mut desk = managed(policy);
     desk.criterion(Needs::Verified { check: CHECK.to_owned() });
@@ -34,7 +34,7 @@ fn at_work(policy: Policy) -> Desk {
     desk
 }
 
-/// The worker handles its next message.
+/// Lets the worker handle its next message.
 fn works(desk: &mut Desk) {
     desk.handle("hand");
     desk.settle();
@@ -44,12 +44,12 @@ fn acts(desk: &Desk) -> &[Act] {
     &desk.task.policy.acts
 }
 
-/// All checks that are owed end so.
+/// Finishes all pending checks with `end`.
 fn checked(desk: &mut Desk, end: &CheckEnd) {
     let owed = desk.task.checks.clone();
     assert!(!owed.is_empty(), "something is to be checked");
     for check in owed {
-        let tail = "assertion failed: left == right\n[provost message 9 of task \"x\"]".to_owned();
+        let tail = "assertion failed: left == right\n[provost message 9 of team \"x\"]".to_owned();
         let receipt = Receipt { tail, ..receipt("tree", &check.command, end.clone()) };
         desk.done(
             &Actor::Provost,
@@ -70,7 +70,7 @@ fn a_worker_that_is_done_is_checked_and_sent_back_until_it_holds_and_then_the_ta
     assert_eq!(acts(&desk), [Act::Checked { generation: 1 }]);
     checked(&mut desk, &CheckEnd::Exit(1));
     assert_eq!(acts(&desk).last(), Some(&Act::SentBack { to: "hand".to_owned() }));
-    let sent = desk.task.messages.last().expect("it was told");
+    let sent = desk.task.messages.last().expect("a message was sent");
     assert_eq!((&sent.from, sent.kind), (&Actor::Policy, Kind::Instruction));
     assert!(sent.text.contains("`cargo test`: exit 1\n> assertion failed"), "{}", sent.text);
     assert!(sent.text.lines().all(|line| !line.starts_with('[')), "output is quoted");
@@ -105,7 +105,7 @@ fn work_is_sent_back_so_often_and_then_a_person_is_told_once() {
     checked(&mut desk, &CheckEnd::Exit(1));
     assert_eq!(acts(&desk).last(), Some(&Act::Escalated(About::ReworkSpent)));
     assert_eq!(to_operator(&desk).len(), 1);
-    // A person takes it from there, and the policy looks again.
+    // The operator takes over, and the policy checks again.
     desk.post(&Actor::Operator, "hand", "by hand");
     desk.settle();
     works(&mut desk);
@@ -137,7 +137,7 @@ fn what_no_command_proves_is_for_a_person() {
     let judgement = Judgement::Satisfy { evidence };
     desk.done(&Actor::Operator, Command::Judge { no, judgement });
     desk.settle();
-    // Somebody's word is there, and still no command proved anything.
+    // There is an assertion now, but still no command verified anything.
     assert_eq!(acts(&desk).last(), Some(&Act::Escalated(About::Ready { generation: 1 })));
     assert!(!desk.task.phase.is_over());
 }
@@ -152,9 +152,10 @@ fn what_members_propose_is_accepted_only_if_the_policy_says_so() {
         let needs = Needs::Verified { check: "./waits".to_owned() };
         desk.done(&member("hand"), Command::Propose { text, rationale: None, needs });
         checked(&mut desk, &CheckEnd::Exit(0));
-        let expected = match accept {
-            true => Act::Accepted { criterion: 2 },
-            false => Act::Escalated(About::Stuck { generation: 1 }),
+        let expected = if accept {
+            Act::Accepted { criterion: 2 }
+        } else {
+            Act::Escalated(About::Stuck { generation: 1 })
         };
         assert!(acts(&desk).contains(&expected), "{:?}", acts(&desk));
         assert!(!desk.task.phase.is_over());
@@ -178,7 +179,7 @@ fn a_loop_is_asked_for_its_evidence_and_goes_on_behind_its_gate() {
         desk.done(&Actor::Provost, Command::CheckDone { no: check.no, receipt, compared: None });
     }
     desk.settle();
-    // Evidence is missing, so what failed is mended within the iteration.
+    // Evidence is missing, so the failure is fixed within the iteration.
     assert_eq!(acts(&desk).last(), Some(&Act::SentBack { to: "hand".to_owned() }));
     let shown = provost_core::task::Shown::Artifact([("done".to_owned(), "it".to_owned())].into());
     let show = Command::Show { iteration: 1, name: "notes".to_owned(), shown };
@@ -220,7 +221,7 @@ fn what_it_may_not_do_is_told_and_not_tried_again() {
     let refused = Act::Escalated(About::Refused { act: 2 });
     assert_eq!(acts(&desk)[1..], [Act::Finished { generation: 1 }, refused]);
     assert!(
-        to_operator(&desk)[0].contains("does not let the manager pause or end the task"),
+        to_operator(&desk)[0].contains("does not allow the manager to pause or end the team"),
         "{:?}",
         to_operator(&desk)
     );
@@ -247,13 +248,13 @@ fn a_policy_that_has_done_all_it_may_says_so_and_is_silent() {
     works(&mut desk);
     let back = Act::SentBack { to: "hand".to_owned() };
     assert_eq!(acts(&desk), [Act::Checked { generation: 1 }, back, Act::GaveUp]);
-    assert!(to_operator(&desk)[0].contains("had the open checks run"), "{:?}", to_operator(&desk));
+    assert!(to_operator(&desk)[0].contains("ran the open checks"), "{:?}", to_operator(&desk));
     desk.post(&Actor::Operator, "hand", "more");
     works(&mut desk);
     assert_eq!(acts(&desk).len(), 3);
 }
 
-/// A worker's session, and a desk whose policy watches it.
+/// A worker's session and a team whose policy watches it.
 fn watching(policy: Policy) -> (Desk, Bench) {
     let bench = Bench::running(Spec { afterwards: Afterwards::Park, ..spec() });
     let mut desk = Desk::open(TaskSpec { policy: Some(policy), ..task_spec() });
@@ -262,7 +263,7 @@ fn watching(policy: Policy) -> (Desk, Bench) {
     (desk, bench)
 }
 
-/// Lets the task see the session, and the session what the task said to it.
+/// Syncs the session into the team and the team's commands back into the session.
 fn meet(desk: &mut Desk, bench: &mut Bench) {
     desk.now = desk.now.max(bench.now.mono_ms);
     desk.sessions.insert(bench.session.id, bench.session.clone());
@@ -289,9 +290,9 @@ fn a_worker_that_rests_without_a_word_is_nudged_after_a_while_and_so_often() {
     desk.now = due;
     desk.settle();
     assert_eq!(acts(&desk), [Act::Nudged { to: "hand".to_owned() }]);
-    assert!(desk.task.deadline().is_none_or(|next| next > desk.now), "a due deadline is no more");
-    let text = &desk.task.messages.last().expect("it was told").text;
-    assert!(text.contains("did not say that you are done"), "{text}");
+    assert!(desk.task.deadline().is_none_or(|next| next > desk.now), "a reached deadline is gone");
+    let text = &desk.task.messages.last().expect("a message was sent").text;
+    assert!(text.contains("have not reported that you are done"), "{text}");
 }
 
 #[test]
@@ -321,7 +322,7 @@ fn a_question_is_for_a_person_once() {
     assert!(to_operator(&desk)[0].contains("provost answer"));
 }
 
-/// Something that happens to a task.
+/// A random event of a team.
 #[derive(Clone, Debug)]
 enum Happens {
     Posted,
@@ -381,9 +382,10 @@ fn let_happen(desk: &mut Desk, what: &Happens, step: usize) {
             );
         }
         Happens::Proposed(verified) => {
-            let needs = match verified {
-                true => Needs::Verified { check: format!("check-{}", step % 2) },
-                false => Needs::Asserted,
+            let needs = if *verified {
+                Needs::Verified { check: format!("check-{}", step % 2) }
+            } else {
+                Needs::Asserted
             };
             let text = "something that has to hold".to_owned();
             tried(desk, &member("hand"), Command::Propose { text, rationale: None, needs });
@@ -428,8 +430,8 @@ fn let_happen(desk: &mut Desk, what: &Happens, step: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// A policy acts at most so often; never on a task that is paused or over; two passes do the same as one; it
-    /// refuses no gate; and what it does can be stored and folded again.
+    /// A policy respects its action limit, never acts on a paused or ended team, and is idempotent; its
+    /// continuations pass the gate, and its state survives a round trip through storage.
     #[test]
     fn the_laws_of_a_policy(
         story in proptest::collection::vec(happens(), 0..60),
@@ -464,13 +466,13 @@ proptest! {
             let Event::LoopAdvanced(advanced) = event else { return None };
             Some(advanced.to)
         });
-        // No iteration is skipped or repeated: there is one loop in a story.
+        // No iteration is skipped or repeated; each story has one loop.
         prop_assert!(advanced.zip(2..).all(|(to, expected)| to == expected));
         let gates: Vec<&Blocked> = desk.events.iter().filter_map(|event| {
             let Event::ContinuationRefused(refused) = event else { return None };
             (refused.by == Actor::Policy).then_some(&refused.why)
         }).collect();
-        // It asks when the gate is open; what changes before it is delivered is looked at there.
+        // The policy continues only if the gate is open; the gate is checked again on delivery.
         prop_assert!(gates.iter().all(|why| matches!(why, Blocked::Ended)), "{:?}", gates);
     }
 }

@@ -1,4 +1,4 @@
-//! What members are told, word for word.
+//! Snapshots of the contracts and messages that members get.
 
 use insta::assert_snapshot;
 use provost_core::{
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::kit::{Desk, task_spec, template};
 
-/// A task with a manager, two workers and a reviewer, none of them with a session.
+/// A team with a manager, two workers and a reviewer, none of them with a session.
 fn desk() -> Desk {
     let mut desk = Desk::paired();
     desk.bind("second hand", Role::Worker, None);
@@ -83,7 +83,7 @@ fn a_worker_without_a_manager_answers_the_operator() {
     let mut desk = Desk::open(task_spec());
     desk.bind("hand", Role::Worker, None);
     let told = told(&desk, "hand", Via::Commands);
-    assert!(told.contains("that is for the operator."), "{told}");
+    assert!(told.contains("only the operator can."), "{told}");
     assert!(told.contains("--to operator TEXT"), "{told}");
 }
 

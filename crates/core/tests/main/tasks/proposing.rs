@@ -1,4 +1,4 @@
-//! What comes next, by two who do not know of each other, and a third who chooses.
+//! Blind proposals for the next step by worker and manager, and the reviewer's choice.
 
 use provost_core::{
     session::{Afterwards, End, Signal, Spec},
@@ -64,7 +64,7 @@ fn the_worker_writes_first_and_nobody_sees_it_before_the_manager_wrote_its_own()
 fn both_go_to_who_reviews_quoted_and_to_nobody_else() {
     let desk = proposed();
     let [asked] = to(&desk, "eye")[..] else { panic!("{:?}", to(&desk, "eye")) };
-    // Provost asks, with a command that works as it stands; what others wrote is quoted in it.
+    // Provost asks with commands that run as written; the proposals are quoted.
     assert_eq!(asked.trust, Trust::Instructs);
     let id = desk.task.id;
     for choice in ["worker", "manager", "stop"] {
@@ -80,8 +80,8 @@ fn both_go_to_who_reviews_quoted_and_to_nobody_else() {
     desk.bind("hand", Role::Worker, None);
     desk.done(&member("hand"), propose(MINE));
     desk.done(&Actor::Operator, propose(THEIRS));
-    assert_eq!(to(&desk, "operator").len(), 1, "nobody reviews");
-    // Who wrote one of them is none who chooses.
+    assert_eq!(to(&desk, "operator").len(), 1, "there is no reviewer");
+    // The author of a proposal may not choose.
     assert_eq!(desk.refused(&Actor::Operator, choose(Choice::Manager)), Rejected::OwnProposal);
 }
 
@@ -92,14 +92,14 @@ fn only_who_reviews_chooses_and_only_between_two() {
         let why = Rejected::NotForRole { role, action: Action::Choose };
         assert_eq!(desk.refused(&member(name), choose(Choice::Worker)), why);
     }
-    // It may propose criteria, so it is not told that it may not propose.
+    // A reviewer may propose criteria, so the error must not say that it may not propose.
     assert_eq!(desk.refused(&member("eye"), propose(MINE)), Rejected::ReviewerChooses);
     desk.done(&member("eye"), choose(Choice::Worker));
     assert_eq!(desk.task.phase, Phase::Active);
     let told = to(&desk, "boss");
-    assert!(told[0].text.contains("what hand proposes comes next"), "{}", told[0].text);
+    assert!(told[0].text.contains("the proposal of hand comes next"), "{}", told[0].text);
     assert_eq!(desk.refused(&member("eye"), choose(Choice::Stop)), Rejected::NotBoth);
-    // And the next round begins as the first did.
+    // The next round starts like the first.
     assert_eq!(desk.refused(&member("boss"), propose(THEIRS)), Rejected::WorkerFirst);
     desk.done(&member("hand"), propose(MINE));
     assert_eq!(desk.task.next.as_ref().map(|round| round.no), Some(2));

@@ -1,4 +1,4 @@
-//! How sessions and members get what is sent to them; and members who were bound in the middle of a conversation.
+//! How sessions and members receive messages, and onboarding of members bound in mid-conversation.
 
 use insta::assert_snapshot;
 use provost_core::{
@@ -48,7 +48,7 @@ fn every_session_says_how_it_is_reached() {
         (adopted(false), ("watched", "nothing", false, false)),
     ];
     for (spec, expected) in all {
-        // From the moment in which it is opened.
+        // The answer is known as soon as the session is opened.
         assert_eq!(of(&Bench::new(spec)), expected);
     }
 }
@@ -71,7 +71,7 @@ fn what_has_ended_takes_nothing_unless_it_can_be_gone_on_with() {
     assert_eq!(of(&bench), ("once", "turns", true, false));
 }
 
-/// A desk with a session of a worker, which is bound to it now, and with a manager.
+/// A team with a manager and a worker whose existing session is bound now.
 fn bound(mut bench: Bench) -> (Desk, Bench) {
     bench.signal(Signal::TurnStarted { turn: None }).signal(OVER).signal(OVER);
     let mut desk = Desk::open(task_spec());
@@ -186,7 +186,7 @@ fn who_takes_a_place_is_told_what_is_handed_over_and_not_the_part_of_who_left() 
     next.id = provost_core::ids::SessionId(uuid::Uuid::from_u128(9));
     desk.sessions.insert(next.id, next.clone());
     let waits = told(&desk)[0].no;
-    // As far as the session has not got it yet.
+    // The session has not received it yet.
     desk.alter_messages(|message| message.standing = Standing::Stored);
     let rotate = Command::Rotate {
         from: "hand".to_owned(),

@@ -1,4 +1,4 @@
-//! Recipes for managers, and the summaries that people confirm.
+//! Manager recipes and the summaries that users confirm.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn each_recipe_says_all_that_it_holds_a_manager_to() {
     before the finish: handover
 
     strict
-    mode strict: it acknowledges this configuration, and records a move that matches before each thing that it does
+    mode strict: it acknowledges this configuration, and records a matching move before each action
     guideline: Verify a claim before it is recorded.
     guideline: Give each worker exactly one next task.
     guideline: Ask the user before anything that cannot be taken back.
@@ -39,12 +39,12 @@ fn each_recipe_says_all_that_it_holds_a_manager_to() {
     before the finish: checks
     before the finish: separate_review
     before the finish: handover
-    before the finish: an attempt to disprove the whole
+    before the finish: a challenge of the work as a whole
     ");
-    assert_eq!(recipe("careful"), None, "a word that sounds like one arms nothing");
+    assert_eq!(recipe("careful"), None, "an unknown name selects no recipe");
 }
 
-/// No part of a configuration holds without being in its summary.
+/// Every field of a configuration shows up in its summary.
 #[test]
 fn two_configurations_with_one_summary_are_the_same() {
     let full = Config {

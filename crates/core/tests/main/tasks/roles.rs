@@ -1,4 +1,4 @@
-//! Who may do what, checked here whatever way a command comes.
+//! Role permissions, enforced in the core for every channel.
 
 use provost_core::task::{
     Action, Actor, Command, Config, Epilogue, Event, Judgement, Mode, MoveKind, Needs, Rejected,
@@ -136,7 +136,7 @@ fn a_strict_manager_says_first_what_it_will_do_and_does_that_once() {
     assert_eq!(desk.refused(&member("boss"), post("hand", "a")), why, "it said otherwise");
     desk.done(&member("boss"), record(MoveKind::Nudge));
     desk.post(&member("boss"), "hand", "a");
-    assert_eq!(desk.refused(&member("boss"), post("hand", "b")), why, "one move, one deed");
+    assert_eq!(desk.refused(&member("boss"), post("hand", "b")), why, "one move allows one action");
     desk.done(
         &member("boss"),
         Command::Propose {
@@ -194,7 +194,7 @@ fn a_strict_manager_begins_a_loop_without_deciding_to_stop() {
     let record = Command::RecordMove { kind: MoveKind::Stop, because: because() };
     desk.done(&member("boss"), record.clone());
     desk.done(&member("boss"), stop);
-    // A move that was taken back is none.
+    // Starting a loop revokes the recorded stop.
     desk.done(&member("boss"), record);
     desk.done(&member("boss"), Command::BeginLoop { template: Box::new(template(2)) });
     let finish = Command::Finish { because: because(), allow: Vec::new() };
@@ -246,7 +246,7 @@ fn who_did_the_work_does_not_say_that_it_was_attacked() {
         desk.done(&member(by), whole());
         desk.done(&member(by), shown());
     }
-    // Where nobody reviews, a worker tries its own iterations, and never speaks for the whole.
+    // Without a reviewer, a worker may challenge its own iterations, but never the whole work.
     desk.done(
         &Actor::Operator,
         Command::Retire { name: "eye".to_owned(), because: because(), to: None, dead_letter: true },

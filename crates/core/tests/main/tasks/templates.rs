@@ -1,4 +1,4 @@
-//! The loops that need no configuration, and those made of evidence that somebody names.
+//! Built-in loop templates, and loops made from named evidence.
 
 use insta::assert_snapshot;
 use provost_core::task::{
@@ -15,7 +15,7 @@ fn checks(commands: &[&str]) -> Vec<String> {
     commands.iter().map(|command| (*command).to_owned()).collect()
 }
 
-/// A built-in loop with every command that only a project knows.
+/// A built-in loop with all project-specific commands filled in.
 fn filled(name: &str) -> provost_core::task::Template {
     let outline = built_in(name).expect("it is built in");
     let unknown: Vec<String> = outline
@@ -76,19 +76,19 @@ fn built_in_loops_have_bounds_a_plateau_and_a_policy_of_cleaning_up() {
     build: work that stays green, step by step
       at most 10, plateau Some(3), keep
       checks=verified report=artifact:changed_files,commands,residual_risk,next_task
-    compact-then-continue: long work, with a shorter conversation for each step
+    compact-then-continue: long work, with the conversation compacted before each step
       at most 20, plateau Some(3), compact
       checks=verified handover=artifact:done,open,next_task
-    test-coverage: tests for what has none, until the bar is reached
+    test-coverage: tests for untested code, until the coverage goal is reached
       at most 15, plateau Some(2), keep
       checks=verified coverage=verified:COMMAND gaps=artifact:covered,uncovered,next_task
-    visual-diff: a screen that is to look like a picture
+    visual-diff: a screen that must match a picture
       at most 10, plateau Some(3), keep
       checks=verified screens=pictures:1000 report=artifact:screen,difference,next_task
     pr-ci-merge: one pull request after the other, each through its checks
       at most 10, plateau Some(3), new_thread
       checks=verified pull_request=artifact:url,branch,title ci=verified:COMMAND merged=artifact:commit,into
-    ship-it: work that goes out: proved, attacked, and with a way back
+    ship-it: a release: proved, attacked, and with a way back
       at most 5, plateau Some(1), keep
       checks=verified attack=attack review=asserted release=artifact:version,notes,rollback
     ");
@@ -103,9 +103,9 @@ fn a_loop_of_which_a_command_is_not_known_does_not_begin() {
         assert_eq!(why, Unfilled::NoChecks { looped: name.to_owned(), evidence });
     }
     let none = built_in("build").expect("it is built in").fill(&[]).expect_err("no checks");
-    assert_snapshot!(none, @r#"the loop "build" has the project's checks run for "checks", and there are none: set verify.checks in provost.toml, or give --check COMMAND"#);
+    assert_snapshot!(none, @r#"the loop "build" runs the project's checks for "checks", but there are none: set verify.checks in provost.toml, or give --check COMMAND"#);
     let coverage = built_in("test-coverage").expect("it is built in");
-    assert_snapshot!(coverage.fill(&checks(&["true"])).expect_err("no command"), @r#"the loop "test-coverage" has a command run for "coverage" that only the project knows: set loops.test-coverage.evidence.coverage = "verified:COMMAND" in provost.toml"#);
+    assert_snapshot!(coverage.fill(&checks(&["true"])).expect_err("no command"), @r#"the loop "test-coverage" runs a command for "coverage" that only the project knows: set loops.test-coverage.evidence.coverage = "verified:COMMAND" in provost.toml"#);
 }
 
 #[test]
@@ -169,28 +169,28 @@ fn what_names_no_evidence_is_told_what_was_expected() {
     .map(of)
     .into();
     assert_snapshot!(told.join("\n"), @r#"
-    "tests" names no evidence: expected "checks", "attack", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=attack, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
-    "" names no evidence: expected "checks", "attack", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=attack, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
-    "" is no name of evidence: expected 1 to 64 letters, digits, "-" or "_"
-    "a b" is no name of evidence: expected 1 to 64 letters, digits, "-" or "_"
-    "-x" is no name of evidence: expected 1 to 64 letters, digits, "-" or "_"
-    "" is no proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
-    no command stands behind "verified:"; leave the colon out to mean the project's checks
-    "verify:x" is no proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
-    "asserted:x" is no proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
-    no field stands behind "artifact:": expected names with commas between, as in artifact:version,notes
-    no field stands behind "artifact:": expected names with commas between, as in artifact:version,notes
-    "" is no field of an artifact: expected 1 to 64 letters, digits, "-" or "_"
-    "a b" is no field of an artifact: expected 1 to 64 letters, digits, "-" or "_"
-    "" is no share of the points: expected 0 to 1000000 millionths, as in pictures:1000
-    "2000000" is no share of the points: expected 0 to 1000000 millionths, as in pictures:1000
-    "-1" is no share of the points: expected 0 to 1000000 millionths, as in pictures:1000
-    "+5" is no share of the points: expected 0 to 1000000 millionths, as in pictures:1000
-    "5:a.png" names no two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, with a tolerance of 0 to 0.5 behind it or none
-    "5:a.png:b.png:0.9" names no two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, with a tolerance of 0 to 0.5 behind it or none
-    "/b.png" is no path of a picture: expected one below the directory of the work, without ".."
+    "tests" is not valid evidence: expected "checks", "attack", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=attack, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "" is not valid evidence: expected "checks", "attack", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=attack, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "" is not a valid evidence name: expected 1 to 64 letters, digits, "-" or "_"
+    "a b" is not a valid evidence name: expected 1 to 64 letters, digits, "-" or "_"
+    "-x" is not a valid evidence name: expected 1 to 64 letters, digits, "-" or "_"
+    "" is not a valid proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "verified:" has no command; omit the colon to use the project's checks
+    "verify:x" is not a valid proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "asserted:x" is not a valid proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "artifact:" has no fields: expected comma-separated names, as in artifact:version,notes
+    "artifact:" has no fields: expected comma-separated names, as in artifact:version,notes
+    "" is not a valid artifact field: expected 1 to 64 letters, digits, "-" or "_"
+    "a b" is not a valid artifact field: expected 1 to 64 letters, digits, "-" or "_"
+    "" is not a valid share of points: expected 0 to 1000000 millionths, as in pictures:1000
+    "2000000" is not a valid share of points: expected 0 to 1000000 millionths, as in pictures:1000
+    "-1" is not a valid share of points: expected 0 to 1000000 millionths, as in pictures:1000
+    "+5" is not a valid share of points: expected 0 to 1000000 millionths, as in pictures:1000
+    "5:a.png" does not name two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, optionally followed by a tolerance of 0 to 0.5
+    "5:a.png:b.png:0.9" does not name two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, optionally followed by a tolerance of 0 to 0.5
+    "/b.png" is not a valid picture path: expected one below the working directory, without ".."
     "a.png" would be compared with itself
-    "attack:now" is no proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "attack:now" is not a valid proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
     "#);
 }
 

@@ -7,7 +7,7 @@ use provost_core::task::{
 
 use super::kit::{A_REASON, Desk, member, post, task_spec};
 
-/// What was told to somebody by Provost's rules.
+/// Returns the news messages to a member.
 fn told<'d>(desk: &'d Desk, to: &str) -> Vec<&'d str> {
     let news = |one: &&Message| one.kind == Kind::News && one.to.name() == to;
     let all = desk.task.messages.iter().map(AsRef::as_ref).filter(news);
@@ -91,7 +91,7 @@ fn retire_hands_over_also_what_was_accepted() {
         assert_eq!(message.to, Address::Member("arm".to_owned()));
         assert_eq!((message.standing.word(), message.redelivered), ("stored", again));
     }
-    // Sent once more, it is the same message.
+    // The key still belongs to the handed-over message.
     assert_eq!(desk.refused(&member("boss"), post("arm", "a")), Rejected::KeyTaken("a".to_owned()));
     assert_eq!(desk.handle("arm"), first);
 }
@@ -157,7 +157,7 @@ fn finish_is_refused_while_an_instruction_is_open() {
     let (_, lease) = desk.take("hand");
     let refused = desk.done(&member("boss"), finish(&[]));
     assert!(matches!(&refused[..], [Event::FinishRefused(_)]), "accepted is open, too");
-    // Only the operator lets it pass, and that is recorded.
+    // Only the operator may allow it, and the allowance is recorded.
     let allow = [Allowance::InstructionOpen];
     let why = desk.refused(&member("boss"), finish(&allow));
     assert_eq!(why, Rejected::OperatorAllows(allow.to_vec()));

@@ -1,4 +1,4 @@
-//! Waits: judged by the task as it is, whoever asked first and whenever.
+//! Waits depend only on the team's current state, not on who requested the check or when.
 
 use provost_core::{
     task::{Actor, Awaited, Blocker, Checked, Command, Event, Needs, TaskSpec, WaitResult},
@@ -18,7 +18,7 @@ fn done(no: u32, end: CheckEnd) -> Command {
     Command::CheckDone { no, receipt, compared: None }
 }
 
-/// A task with a check that runs.
+/// A team with a running check.
 fn checked() -> Desk {
     let mut desk = Desk::paired();
     desk.criterion(Needs::Verified { check: "cargo test".to_owned() });
@@ -65,9 +65,9 @@ fn check_of_a_cancelled_task_is_impossible() {
 fn check_that_was_never_asked_for_is_impossible() {
     let desk = checked();
     let why = reason(desk.task.wait_status(Awaited::Check(2)));
-    assert!(why.contains("never asked for"), "{why}");
+    assert!(why.contains("never requested"), "{why}");
     let why = reason(desk.task.wait_status(Awaited::Audit(1)));
-    assert!(why.contains("never asked for"), "{why}");
+    assert!(why.contains("never requested"), "{why}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Sessions that Provost drives: what is for them is given to them when they rest, and what happens to them is told.
+//! Push delivery to sessions that Provost drives: messages are pushed while they idle, and their events are reported.
 
 use provost_core::{
     ids::SessionId,
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::kit::{A_REASON, Desk, lease_of, member, task_spec, template};
 use crate::kit::{Bench, OVER, question, send, snapshot, spec};
 
-/// A worker's session at work, and a desk whose worker it is, with a manager that asks for its messages.
+/// A team with a worker's running session and a manager who pulls its messages.
 fn working() -> (Desk, Bench) {
     let bench = Bench::running(Spec { afterwards: Afterwards::Park, ..spec() });
     let mut desk = Desk::open(task_spec());
@@ -20,7 +20,7 @@ fn working() -> (Desk, Bench) {
     (desk, bench)
 }
 
-/// Lets the task see the session, and the session what the task said to it.
+/// Syncs the session into the team and the team's commands back into the session.
 fn meet(desk: &mut Desk, bench: &mut Bench) {
     desk.now = desk.now.max(bench.now.mono_ms);
     desk.sessions.insert(bench.session.id, bench.session.clone());
@@ -30,7 +30,7 @@ fn meet(desk: &mut Desk, bench: &mut Bench) {
     desk.sessions.insert(bench.session.id, bench.session.clone());
 }
 
-/// The agent ends its turn, is asked for its result, and ends that turn too.
+/// Ends the agent's turn and the turn that asks for its result.
 fn rest(bench: &mut Bench) {
     bench.signal(OVER).signal(OVER);
 }
@@ -207,7 +207,7 @@ fn a_claimed_end_is_sealed_before_the_next_message_is_given() {
     assert_eq!(bench.session.attempt().no, 2);
 }
 
-/// A worker that was opened as a member of its task.
+/// An idle worker whose session was opened for the team.
 fn member_at_rest() -> (Desk, Bench) {
     member_of(Driver::Jsonl)
 }
@@ -241,7 +241,7 @@ fn a_member_rests_for_as_long_as_nobody_needs_it() {
     assert_eq!(desk.standing(no).word(), "offered");
 }
 
-/// Posts two messages to a worker that is Codex, the first of which reaches it.
+/// Posts two messages to a Codex worker and delivers the first.
 fn given_the_first_of_two() -> (Desk, Bench, [u32; 2]) {
     let (mut desk, mut bench) = member_of(Driver::Codex);
     let both = ["a", "b"].map(|key| desk.post(&member("boss"), "hand", key));
@@ -254,7 +254,7 @@ fn given_the_first_of_two() -> (Desk, Bench, [u32; 2]) {
     (desk, bench, both)
 }
 
-/// Whatever reaches Codex before the turn has begun that another message begins is taken up in that turn.
+/// Codex merges a message into the expected turn if it arrives before that turn has begun.
 #[test]
 fn d5_a_message_is_not_given_before_the_turn_of_the_one_before_is_over_though_it_has_yet_to_begin()
 {
@@ -275,24 +275,24 @@ fn d3_a_worker_that_dies_before_the_turn_of_its_message_begins_is_told_it_again(
     bench.end(End::Signal(9));
     meet(&mut desk, &mut bench);
     assert_eq!(bench.session.launches.len(), 2, "it has something to go on with");
-    let told = bench.session.messages.last().expect("it is told what happened");
+    let told = bench.session.messages.last().expect("it gets a continuation message");
     assert!(told.text.contains("the text of a"), "{}", told.text);
-    // So it is if it dies once more.
+    // The same holds if it dies again.
     bench.start();
     bench.end(End::Signal(9));
-    let told = bench.session.messages.last().expect("it is told what happened");
+    let told = bench.session.messages.last().expect("it gets a continuation message");
     assert!(told.text.contains("the text of a"), "{}", told.text);
     bench.start();
     bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
     meet(&mut desk, &mut bench);
-    assert_eq!(desk.standing(first).word(), "offered", "nobody began with it yet");
+    assert_eq!(desk.standing(first).word(), "offered", "no turn began with it yet");
     bench.signal(Signal::TurnStarted { turn: None });
     meet(&mut desk, &mut bench);
     assert_eq!(desk.standing(first).word(), "acknowledged");
     assert_eq!(desk.standing(second).word(), "stored");
 }
 
-/// D2, D3: what was only written into the pipe of an agent that dies is not handled.
+/// D2, D3: a message that was only written to the pipe of an agent that then died is not handled.
 #[test]
 fn d3_what_no_process_began_with_comes_back_and_is_the_next_instruction() {
     let (mut desk, mut bench) = member_at_rest();

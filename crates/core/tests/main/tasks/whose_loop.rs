@@ -1,4 +1,4 @@
-//! A loop that the operator began is the operator's: a manager may leave it, and answers for nothing by that.
+//! The operator owns the loops it starts: a manager may stop one, but cannot finish the team by doing so.
 
 use provost_core::task::{
     Actor, Blocker, Command, Event, LoopEnd, Rejected, SaysNothing, Template,
@@ -55,7 +55,7 @@ fn what_gave_up_is_the_operators_too() {
     assert_eq!(desk.refused(&member("boss"), begin()).code(), "operators_loop");
     desk.done(&member("boss"), stop());
     assert_eq!(finishes(&mut desk, &member("boss")), ["gate_dropped"]);
-    // The operator begins another, and all is as it was.
+    // The operator starts another loop, which restores the gate.
     desk.begin_loop(template(2));
     assert_eq!(finishes(&mut desk, &member("boss")), ["loop_incomplete"]);
 }

@@ -1,5 +1,5 @@
-//! What the watchers of panes share: when a program writes to its terminal, a bell for each launch, and what this
-//! daemon typed.
+//! State shared by the pane watchers: writes to terminals, a bell for each launch, and the messages
+//! that this daemon typed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,20 +13,20 @@ use tokio::sync::{Notify, oneshot};
 
 use super::super::watch::polled;
 
-/// Those who wait for a write, by the terminal.
+/// The listeners for a write, by terminal.
 type Waiting = Arc<Mutex<BTreeMap<WriteTicket, Vec<oneshot::Sender<()>>>>>;
 
-/// Listens to terminals, and knows what this daemon typed. Cheap to clone.
+/// Listens to terminals, and remembers what this daemon typed. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Panes {
-    /// Nothing if the kernel has no more queues for this user.
+    /// `None` if the kernel has no more inotify queues for this user.
     writes: Option<Arc<Writes>>,
     waiting: Waiting,
     bells: Arc<Mutex<BTreeMap<LaunchId, Arc<Notify>>>>,
     typed: Arc<Mutex<BTreeSet<(LaunchId, String)>>>,
 }
 
-/// Hands out what the kernel tells: one queue for all panes, of which a user has few.
+/// Distributes the kernel's notifications: one queue for all panes, because a user has few.
 pub(crate) struct Hub {
     writes: Option<Arc<Writes>>,
     waiting: Waiting,
@@ -40,10 +40,11 @@ impl Panes {
         (Panes { writes, waiting, bells: Arc::default(), typed: Arc::default() }, hub)
     }
 
-    /// Listens for the next write to a terminal, from now on. Nothing if the kernel does not tell.
+    /// Listens for the next write to a terminal, from now on. `None` if the kernel does not report
+    /// it.
     pub(super) fn next_write(&self, terminal: &Path) -> Option<oneshot::Receiver<()>> {
         let writes = self.writes.as_ref()?;
-        // What is told meanwhile waits for the lock, and finds who is to be told.
+        // A notification that arrives meanwhile waits for the lock, and finds its listener.
         let mut waiting = lock(&self.waiting);
         let ticket = writes.ask(terminal).ok()?;
         let (tell, told) = oneshot::channel();
@@ -53,12 +54,12 @@ impl Panes {
         Some(told)
     }
 
-    /// Gives the bell at which the watcher of a launch looks at its pane.
+    /// Returns the bell that makes the watcher of a launch read its pane.
     pub(super) fn bell(&self, launch: LaunchId) -> Arc<Notify> {
         lock(&self.bells).entry(launch).or_default().clone()
     }
 
-    /// Remembers that this very daemon typed a message.
+    /// Remembers that this daemon typed a message.
     pub(super) fn remember(&self, launch: LaunchId, key: &str) {
         lock(&self.typed).insert((launch, key.to_owned()));
     }
@@ -67,7 +68,7 @@ impl Panes {
         lock(&self.typed).contains(&(launch, key.to_owned()))
     }
 
-    /// Forgets a launch that is watched no more.
+    /// Forgets a launch that is no longer watched.
     pub(crate) fn forget(&self, launch: LaunchId) {
         lock(&self.bells).remove(&launch);
         lock(&self.typed).retain(|(of, _)| *of != launch);
@@ -75,7 +76,7 @@ impl Panes {
 }
 
 impl Hub {
-    /// Serves for as long as it is polled.
+    /// Serves as long as it is polled.
     pub(crate) async fn run(self) {
         let Some(Ok(queue)) = self.writes.map(polled) else { return };
         while let Ok(mut guard) = queue.readable().await {
@@ -86,7 +87,7 @@ impl Hub {
             };
             let mut waiting = lock(&self.waiting);
             for listener in tickets.iter().filter_map(|ticket| waiting.remove(ticket)).flatten() {
-                // Whoever does not listen any more need not be told.
+                // The receiver may have been dropped.
                 listener.send(()).ok();
             }
         }

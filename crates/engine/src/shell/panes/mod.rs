@@ -1,8 +1,8 @@
-//! The panes of tmux in which others run their agents: what they show is read, and what is sent is typed there.
+//! The tmux panes of external agents: their screens are read, and messages are typed there.
 //!
-//! Nothing attaches to somebody else's tmux session: the kernel tells when a program writes to its terminal (`hub`),
-//! and then tmux is asked what the pane shows (`watcher`, as often as `pace` says). Typing is done by `typist`, which
-//! looks first.
+//! Nothing attaches to a foreign tmux session. The kernel reports when a program writes to its
+//! terminal (`hub`), and then tmux is asked for the pane's content (`watcher`, as often as `pace`
+//! allows). `typist` types, and reads the pane first.
 
 mod hub;
 mod pace;

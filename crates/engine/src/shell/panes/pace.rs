@@ -1,40 +1,41 @@
-//! When a pane is looked at, by when its program writes there.
+//! Decides when to read a pane, from the times at which its program writes.
 //!
-//! What is drawn once is looked at soon. A program that draws on and on, as with a spinner, is looked at when it begins
-//! and when it stops; in between, and while something blinks, less and less often as long as nothing new is seen.
+//! A single write is followed by a read soon. A program that draws continuously, such as a spinner,
+//! is read when it starts and when it stops; in between, and while something blinks, less and less
+//! often as long as nothing new is found.
 
-/// How long after something was written a pane is looked at.
+/// How long after a write a pane is read.
 pub(super) const SOON_MS: u64 = 150;
 
-/// The most time between two looks at a pane whose program draws on and on.
+/// The longest time between two reads of a pane whose program draws continuously.
 const LONGEST_MS: u64 = 5_000;
 
-/// The most time between two looks at a pane where something is drawn now and then.
+/// The longest time between two reads of a pane with occasional writes.
 const BLINKING_MS: u64 = 2_000;
 
-/// How long nobody listens after something was heard: a spinner draws dozens of times a second.
+/// The pause in listening after a write: a spinner draws dozens of times a second.
 const BREATH_MS: u64 = 200;
 
-/// A program that writes nothing for so long has stopped to draw.
+/// A program that writes nothing for this long has stopped drawing.
 const QUIET_MS: u64 = 250;
 
-/// A program that has written for so long draws on and on.
+/// A program that has written for this long draws continuously.
 const ANIMATED_MS: u64 = 500;
 
 /// The pace of one pane. All times are of the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     flow: Option<Flow>,
-    /// Whether something was written that no look has seen.
+    /// Whether something was written that no read has seen.
     unseen: bool,
     due_ms: Option<u64>,
-    /// When the last look was, and how long the next one waits at least.
+    /// When the last read was, and the minimum wait for the next one.
     looked: Option<(u64, u64)>,
     /// When the last write was heard.
     wrote_ms: Option<u64>,
 }
 
-/// What a program writes without a pause.
+/// A sequence of writes without a pause.
 #[derive(Debug)]
 struct Flow {
     began_ms: u64,
@@ -44,14 +45,14 @@ struct Flow {
 
 #[derive(Debug)]
 enum Hearing {
-    /// Nobody listens until then.
+    /// Not listening until then.
     Breath(u64),
-    /// Somebody listens; if nothing is heard until then, it is quiet.
+    /// Listening; without a write until then, the flow is over.
     Listening(u64),
 }
 
 impl Pace {
-    /// Takes that something was written.
+    /// Records a write.
     pub(super) fn wrote(&mut self, now_ms: u64) {
         let rested = self.wrote_ms.is_none_or(|last| now_ms.saturating_sub(last) >= LONGEST_MS);
         self.wrote_ms = Some(now_ms);
@@ -65,7 +66,7 @@ impl Pace {
         flow.hearing = hearing;
         let most = if flow.animated { LONGEST_MS } else { BLINKING_MS };
         let spaced = |(at, spacing): (u64, u64)| at + spacing.min(most);
-        let spaced = self.looked.filter(|_| !rested).map_or(0, spaced);
+        let spaced = if rested { 0 } else { self.looked.map_or(0, spaced) };
         let mut due = spaced.max(now_ms + SOON_MS);
         if !flow.animated && now_ms.saturating_sub(flow.began_ms) >= ANIMATED_MS {
             flow.animated = true;
@@ -74,7 +75,7 @@ impl Pace {
         self.due_ms = Some(self.due_ms.map_or(due, |before| before.min(due)));
     }
 
-    /// Whether somebody has to listen for the next write now.
+    /// Whether the caller has to listen for the next write now.
     pub(super) fn wants_to_listen(&self, now_ms: u64) -> bool {
         match &self.flow {
             Some(Flow { hearing: Hearing::Breath(until), .. }) => *until <= now_ms,
@@ -82,14 +83,14 @@ impl Pace {
         }
     }
 
-    /// Takes that somebody listens from now on.
+    /// Records that the caller listens from now on.
     pub(super) fn listens(&mut self, now_ms: u64) {
         if let Some(flow) = &mut self.flow {
             flow.hearing = Hearing::Listening(now_ms + QUIET_MS);
         }
     }
 
-    /// Takes that time has passed.
+    /// Records that time has passed.
     pub(super) fn pass(&mut self, now_ms: u64) {
         let quiet =
             |flow: &mut Flow| matches!(flow.hearing, Hearing::Listening(until) if until <= now_ms);
@@ -101,12 +102,12 @@ impl Pace {
         }
     }
 
-    /// Whether the pane is to be looked at now.
+    /// Whether the pane is to be read now.
     pub(super) fn is_due(&self, now_ms: u64) -> bool {
         self.due_ms.is_some_and(|due| due <= now_ms)
     }
 
-    /// When something is to be done next.
+    /// Returns the time of the next action.
     pub(super) fn next_ms(&self) -> Option<u64> {
         let hearing = self.flow.as_ref().map(|flow| match flow.hearing {
             Hearing::Breath(until) | Hearing::Listening(until) => until,
@@ -114,8 +115,8 @@ impl Pace {
         self.due_ms.into_iter().chain(hearing).min()
     }
 
-    /// Takes that the pane was looked at, by somebody who has listened since before that, and whether the look brought
-    /// anything new.
+    /// Records a read of the pane, by a caller that has listened since before it, and whether it
+    /// found anything new.
     pub(super) fn looked(&mut self, now_ms: u64, news: bool) {
         let spacing = match self.looked {
             Some((_, spacing)) if !news && self.unseen => (spacing * 2).min(LONGEST_MS),
@@ -131,7 +132,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Plays writes at these times, and gives when the pane was looked at. No look brings anything new.
+    /// Replays writes at these times, and returns when the pane was read. No read finds anything
+    /// new.
     fn looks(writes: &[u64], end_ms: u64) -> Vec<u64> {
         let (mut pace, mut found) = (Pace::default(), Vec::new());
         let (mut listens, mut missed) = (true, false);

@@ -1,4 +1,4 @@
-//! A pane by all that it is known by, and what a look at it finds.
+//! A pane with its identity, and the result of reading it.
 
 use std::{os::fd::OwnedFd, path::Path};
 
@@ -11,20 +11,20 @@ use provost_watch::{
 };
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
-/// Where an agent that somebody else started is typed into.
+/// The pane of an external agent.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) server: Server,
     pub(super) id: PaneId,
-    /// The process of the server in whose life the id means this pane.
+    /// The server process in whose lifetime the id means this pane.
     life: Option<u32>,
     process: Option<process::Identity>,
-    /// Whether the agent's screens are known, and of which version they are.
+    /// Whether the agent's screens are known, and their version.
     known: Option<Option<(u64, u64)>>,
 }
 
-/// A pane into which nobody else types as long as this lives, whichever Provost they are of: the kernel has the lock, on
-/// the pane's own terminal, and lets go of it with the process.
+/// An exclusive lock for typing into a pane, across all Provost daemons. The kernel holds it on the
+/// pane's own terminal, and releases it with the process.
 #[derive(Debug)]
 pub(super) struct Claimed(
     #[expect(dead_code, reason = "it is held, and never read")] Option<OwnedFd>,
@@ -33,24 +33,24 @@ pub(super) struct Claimed(
 /// A pane and its painted lines.
 type ShownPane = (Pane, Option<Vec<String>>);
 
-/// What a look at a pane finds.
+/// The result of reading a pane.
 #[derive(Debug)]
 pub(super) enum Looked {
     There(Box<Found>),
-    /// It could not be looked at now.
+    /// It could not be read now.
     Unseen,
-    /// It is gone for good: ids are not given twice in the life of a server.
+    /// It is gone for good: ids are unique in the lifetime of a server.
     Never,
 }
 
-/// A pane as it stands.
+/// A pane's current content.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) pane: Pane,
     pub(super) sight: PaneSight,
-    /// What it shows, where that is known to be read.
+    /// The interpretation of the screen, where it is known.
     pub(super) reading: Option<Reading>,
-    /// What is written at the agent's prompt and was not sent, if it is there.
+    /// The unsent text at the agent's prompt, if it is shown.
     pub(super) written: Option<String>,
 }
 
@@ -78,11 +78,11 @@ impl Place {
         })
     }
 
-    /// Claims the pane for what is to be typed, unless somebody else has it. Blocks.
+    /// Claims the pane for typing, unless another process has it. Blocks.
     pub(super) fn claim(&self) -> Option<Claimed> {
         let pane = self.server.pane(&self.id).ok()??;
         let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        // Where it cannot be opened nobody claims it, and it is typed into as it stands.
+        // A terminal that cannot be opened has no lock, and is typed into nevertheless.
         let Ok(terminal) = open(&pane.tty, flags, Mode::empty()) else {
             return Some(Claimed(None));
         };
@@ -92,7 +92,7 @@ impl Place {
         }
     }
 
-    /// Looks at the pane, its process and its screen. Blocks.
+    /// Reads the pane, its process and its screen. Blocks.
     pub(super) fn look(&self) -> Looked {
         match self.shown() {
             Ok(Some((pane, painted))) if self.life.is_none_or(|life| life == pane.server) => {
@@ -104,7 +104,7 @@ impl Place {
         }
     }
 
-    /// The pane, and its lines where they can be understood.
+    /// Returns the pane, and its lines where they can be understood.
     fn shown(&self) -> Result<Option<ShownPane>, Error> {
         if self.known.is_none() {
             return Ok(self.server.pane(&self.id)?.map(|pane| (pane, None)));
@@ -112,13 +112,14 @@ impl Place {
         Ok(self.server.painted(&self.id)?.map(|(pane, painted)| (pane, Some(painted))))
     }
 
-    /// The process of the server, if it is known.
+    /// Returns the process of the server, if it is known.
     pub(super) fn server_pid(&self) -> Option<u32> {
         self.life
     }
 
-    /// Whether keys reach the agent now: it is the pane of the same server, with the agent's own process in front that
-    /// still runs the agent's own program. Asked again right before every key. Blocks.
+    /// Whether keys reach the agent now: it is the pane of the same server, and the agent's own
+    /// process, still running the agent's own program, is in the foreground. Checked again right
+    /// before every key. Blocks.
     pub(super) fn is_ready(&self) -> bool {
         let pane = self.server.pane(&self.id).ok().flatten();
         let same = |pane: &Pane| self.life.is_none_or(|life| life == pane.server);
@@ -137,12 +138,17 @@ impl Place {
         let reading = painted.as_ref().map(read);
         let written = painted.as_deref().map(screen::painted).and_then(|p| screen::written(&p));
         let drafted = written.as_deref().is_some_and(|written| !written.is_empty());
-        let sight = match self.has_agent(&pane) {
-            _ if pane.dead => PaneSight::Gone,
-            _ if pane.in_mode => PaneSight::Browsed,
-            false => PaneSight::Taken,
-            true if drafted => PaneSight::Drafted,
-            true => PaneSight::Open,
+        let has_agent = self.has_agent(&pane);
+        let sight = if pane.dead {
+            PaneSight::Gone
+        } else if pane.in_mode {
+            PaneSight::Browsed
+        } else if !has_agent {
+            PaneSight::Taken
+        } else if drafted {
+            PaneSight::Drafted
+        } else {
+            PaneSight::Open
         };
         Looked::There(Box::new(Found { pane, sight, reading, written }))
     }

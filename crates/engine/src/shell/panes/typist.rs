@@ -1,4 +1,4 @@
-//! Types into the pane of an agent that somebody else started: looks, records what it is about to do, does it.
+//! Types into the pane of an external agent: reads it, records the intent, then types.
 
 use std::time::Duration;
 
@@ -19,23 +19,23 @@ use super::{
     place::{Claimed, Found, Looked, Place},
 };
 
-/// How long to wait before a pane is looked at again that is no place to type into; it doubles up to the second.
+/// The wait before reading again a pane that cannot be typed into; it doubles up to the second.
 const REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(8);
 
-/// How long after something was typed nobody else types there.
+/// How long the lock on a pane is kept after typing.
 const SETTLES: Duration = Duration::from_secs(1);
 const CLAIM_TRIES: u32 = 10;
 
-/// Who records what is typed.
+/// The actor of the records about typing.
 const TYPIST: &str = "provost";
 
-/// What is typed.
+/// The input to type.
 #[derive(Clone, Debug)]
 pub(crate) enum Typing {
-    /// Pasted, and then sent off.
+    /// Pasted, and then submitted.
     Text(String),
-    /// The keys of an answer, or the one that interrupts.
+    /// The keys of an answer, or the interrupt key.
     Keys(Vec<u8>),
 }
 
@@ -59,7 +59,7 @@ impl Typist {
         Some(Typist { launch, place: Place::of(session)?, panes, handle, teller })
     }
 
-    /// Types a message once the pane is a place for it, unless it is called off before.
+    /// Types a message once the pane is ready for it, unless it is cancelled before.
     pub(crate) async fn deliver(
         &self,
         message: &Message,
@@ -80,7 +80,8 @@ impl Typist {
         };
         let mut rest = REST;
         while !*cancel.borrow() {
-            // What is seen before the pane is claimed, another may have changed by then.
+            // The pane is read after it is claimed, because another process may have changed it
+            // before.
             if let Some(claimed) = self.claim().await
                 && self.shows(wanted).await
                 && self.records(&message.key, Way::Typing).await
@@ -94,7 +95,7 @@ impl Typist {
         }
     }
 
-    /// Types what was recorded to be typed now, by this very daemon.
+    /// Types a message that was recorded as being typed by this daemon.
     async fn type_it(&self, key: &str, what: Typing) {
         failpoint::pass("pane.typing");
         self.panes.remember(self.launch, key);
@@ -107,16 +108,18 @@ impl Typist {
             Err(TypingError::Untyped) => {
                 self.records(key, Way::Untyped).await;
             }
-            // It is doubted in time, as is what a crash leaves.
+            // It becomes unconfirmed in time, as after a crash.
             Err(TypingError::HalfTyped) => {}
         }
     }
 
-    /// Presses the key that sends a message once more. What another daemon typed is left as it stands.
-    /// Behind anything else than the very text that was typed, it would send what somebody has begun to write.
+    /// Presses Enter for a message once more. A message that another daemon typed is left alone. If
+    /// the prompt has anything but exactly the typed text, Enter would submit a user's draft.
     pub(crate) async fn press(&self, key: &str, text: &str) {
         let ours = self.panes.remembers(self.launch, key);
-        let Some(claimed) = self.claim_soon().await.filter(|_| ours) else {
+        let claimed = self.claim_soon().await;
+        let claimed = if ours { claimed } else { None };
+        let Some(claimed) = claimed else {
             self.records(key, Way::Doubted).await;
             return;
         };
@@ -140,7 +143,7 @@ impl Typist {
         held::blocking(move || place.claim()).await
     }
 
-    /// Claims the pane, also if what was typed last is still settling there.
+    /// Claims the pane, waiting for the lock of the message typed before.
     async fn claim_soon(&self) -> Option<Claimed> {
         for _ in 0..CLAIM_TRIES {
             if let Some(claimed) = self.claim().await {
@@ -151,13 +154,13 @@ impl Typist {
         self.claim().await
     }
 
-    /// Looks whether the pane shows one of these now, and is a place to type into.
+    /// Whether the pane shows one of these now and can be typed into.
     async fn shows(&self, wanted: &[Shown]) -> bool {
         let found = self.look().await;
         found.is_some_and(|found| found.sight == PaneSight::Open && shows(&found, wanted))
     }
 
-    /// Looks whether this very text stands at the agent's prompt, and nothing else.
+    /// Whether exactly this text is at the agent's prompt.
     async fn holds(&self, text: &str) -> bool {
         let is_it = |found: &Found| {
             let stands = |written: &String| screen::is_written(written, text);
@@ -174,7 +177,7 @@ impl Typist {
         }
     }
 
-    /// Has it recorded, and says whether that is durable.
+    /// Records a step, and returns whether that is durable.
     async fn records(&self, key: &str, way: Way) -> bool {
         let (launch, key) = (self.launch, key.to_owned());
         let command = Command::Keyed { launch, key, way };
@@ -182,14 +185,14 @@ impl Typist {
         self.handle.ask(ask, TYPIST, None).await.is_ok()
     }
 
-    /// Tells that a message cannot be typed.
+    /// Reports that a message cannot be typed.
     pub(crate) async fn lose(&self, key: &str, reason: String) {
         let lost = Command::MessageLost { key: key.to_owned(), reason };
         self.teller.tell(self.launch.session, lost).await;
     }
 }
 
-/// Keeps a pane until the agent has drawn what was typed: until then it looks as if nothing were.
+/// Keeps a pane until the agent has drawn the typed text: until then the prompt looks empty.
 async fn let_settle(claimed: Claimed) {
     held::pause(SETTLES).await;
     drop(claimed);
@@ -199,18 +202,18 @@ fn shows(found: &Found, wanted: &[Shown]) -> bool {
     found.reading.as_ref().is_some_and(|reading| wanted.contains(&reading.shown))
 }
 
-/// Why something was not typed as a whole.
+/// Why a message was not typed completely.
 #[derive(Debug)]
 enum TypingError {
-    /// Nothing of it was.
+    /// None of it was typed.
     Untyped,
-    /// Some of it may stand there.
+    /// Some of it may be at the prompt.
     HalfTyped,
 }
 
-/// Types it, and looks right before each step whether the agent is still the one that gets it. Between that look and the
-/// step tmux takes a moment, in which the pane may get another program; that the pane is dead by then, or somebody looks
-/// back in it, tmux sees itself.
+/// Types the input, and checks right before each step that the agent still receives it. Between
+/// that check and the step tmux takes a moment in which the pane may get another program. tmux
+/// itself detects a dead pane and copy mode.
 fn typed(place: &Place, what: &Typing) -> Result<(), TypingError> {
     let first = match what {
         Typing::Keys(keys) => place.is_ready().then(|| place.server.keys(&place.id, keys)),

@@ -1,4 +1,4 @@
-//! Watches the pane of one adopted launch: what it lets guess, and whether it is a place to type into.
+//! Watches the pane of one adopted launch: its screen signals, and whether it can be typed into.
 
 use std::{io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,7 +24,8 @@ use super::{
     place::{Found, Looked, Place},
 };
 
-/// How often a pane is looked at that is no place to type into, or of which the kernel does not tell.
+/// The read interval of a pane that cannot be typed into, or whose writes the kernel does not
+/// report.
 const LOOK_AGAIN_MS: u64 = 2_000;
 
 pub(crate) struct PaneWatch {
@@ -39,7 +40,7 @@ pub(crate) struct PaneWatch {
     /// The terminal that the agent writes to, once the pane was seen.
     terminal: Option<PathBuf>,
     pace: Pace,
-    /// When the pane is to be looked at, whatever is written there.
+    /// When the pane is to be read, whatever is written there.
     look_ms: Option<u64>,
 }
 
@@ -53,7 +54,7 @@ impl PaneWatch {
     ) -> Option<PaneWatch> {
         let place = Place::of(session)?;
         let watch = &session.launch(launch)?.watch;
-        // A place of its stream that no earlier daemon told of.
+        // A position in its stream that no earlier daemon reported.
         let shown = watch.hints.values().map(|seen| seen.place).max().unwrap_or(0);
         Some(PaneWatch {
             launch,
@@ -70,7 +71,7 @@ impl PaneWatch {
         })
     }
 
-    /// Watches for as long as it is polled. That the pane or its server is gone ends nothing else.
+    /// Watches as long as it is polled. A missing pane or server ends nothing else.
     pub(crate) async fn run(mut self) {
         let mut server = self.place.server_pid().and_then(|pid| opened(pid).ok());
         let mut write = None;
@@ -79,7 +80,7 @@ impl PaneWatch {
             self.pace.pass(now);
             let due = self.pace.is_due(now) || self.look_ms.is_some_and(|due| due <= now);
             if due || self.pace.wants_to_listen(now) {
-                // Whoever listens before the look misses nothing that is written after it.
+                // Listening before the read misses no write after it.
                 write = self.listen();
                 self.pace.listens(now);
             }
@@ -89,7 +90,8 @@ impl PaneWatch {
                     return std::future::pending().await;
                 }
                 if unheard && self.terminal.is_some() {
-                    // Between the first look and the first listening something may have been written.
+                    // Something may have been written between the first read and the first
+                    // listening.
                     self.look_soon();
                 } else if write.is_none() {
                     self.look_ms.get_or_insert(now + LOOK_AGAIN_MS);
@@ -116,7 +118,7 @@ impl PaneWatch {
         self.panes.next_write(self.terminal.as_deref()?)
     }
 
-    /// Waits until something is to be done.
+    /// Waits until the next action is due.
     fn wait(&self, now_ms: u64) -> impl Future<Output = ()> + use<> {
         let due = self.pace.next_ms().into_iter().chain(self.look_ms).min();
         let left = due.map(|due| due.saturating_sub(now_ms));
@@ -133,7 +135,7 @@ impl PaneWatch {
         self.look_ms = Some(self.look_ms.map_or(soon, |due| due.min(soon)));
     }
 
-    /// Looks at the pane itself, and says when to look again.
+    /// Reads the pane itself, and schedules the next read.
     async fn look(&mut self) -> Looked {
         let place = self.place.clone();
         let looked = held::blocking(move || place.look()).await;
@@ -160,7 +162,8 @@ impl PaneWatch {
         looked
     }
 
-    /// Takes what the pane shows, and says whether that is new. A frame is believed when it was seen twice.
+    /// Takes the content of the pane, and returns whether it is new. A frame counts once it was
+    /// seen twice.
     async fn take(&mut self, found: &Found, now: u64) -> bool {
         let titled = self.hints.title(&found.pane.title, found.reading.as_ref());
         let framed = found.reading.clone().and_then(|reading| self.hints.frame(reading));
@@ -183,7 +186,7 @@ impl PaneWatch {
 /// Waits until the terminal is written to.
 async fn written(write: &mut Option<oneshot::Receiver<()>>) {
     match write {
-        // That nobody is left to tell of it is a reason to look, too.
+        // A dropped sender is a reason to read, too.
         Some(write) => write.await.unwrap_or_default(),
         None => std::future::pending().await,
     }
@@ -192,7 +195,7 @@ async fn written(write: &mut Option<oneshot::Receiver<()>>) {
 /// Waits until a process has ended.
 async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
     match process {
-        // What cannot be waited for is looked at.
+        // A process that cannot be waited for is probed.
         Some(process) => drop(process.readable().await),
         None => std::future::pending().await,
     }

@@ -1,6 +1,6 @@
-//! Watches an agent that somebody else started: its process by a descriptor of the kernel, its record by its file.
+//! Watches an external agent: its process by a pidfd, its transcript by its file.
 //!
-//! Its exit code belongs to whoever started it and is seen by nobody here.
+//! Its exit code goes to its parent process and cannot be seen here.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -25,14 +25,14 @@ use super::{
     rollout::{RolloutWatch, Wanted},
 };
 
-/// How long to wait before a process that could not be looked at is looked at again.
+/// The wait before a process that could not be probed is probed again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether a process was stopped, which no descriptor tells.
+/// The interval of checks whether a process was stopped, which no descriptor reports.
 const STOPPED: Duration = Duration::from_millis(1_500);
 
-/// What is said of the end of a process that is not Provost's.
-const UNSEEN: &str = "somebody else started it, and only they can see how it ended";
+/// The reported reason for the end of a process that is not Provost's.
+const UNSEEN: &str = "it was started outside Provost, so its exit status is unknown";
 
 /// Watches one adopted launch.
 pub(crate) struct Adopted {
@@ -46,29 +46,37 @@ pub(crate) struct Adopted {
     suspended: bool,
 }
 
-/// Who says that a process has ended.
+/// The source of a process end.
 enum Seen {
-    /// The kernel, by the descriptor of that very process.
+    /// The kernel, by the pidfd of that very process.
     ToEnd,
-    /// A look that did not find it.
+    /// A probe that did not find it.
     Gone,
 }
 
-/// What a look at a process found.
+/// The result of probing a process.
 enum Look {
     Ended,
     Runs { stopped: bool },
 }
 
+/// The parts of the engine that a watcher needs.
+pub(crate) struct WatchContext<'a> {
+    pub(crate) panes: &'a Panes,
+    pub(crate) moves: &'a Moves,
+    pub(crate) handle: Handle,
+    pub(crate) teller: Teller,
+    pub(crate) clock: Clock,
+    pub(crate) census: Census,
+}
+
 impl Adopted {
     pub(crate) fn new(
-        (session, launch): (&Session, LaunchId),
-        panes: &Panes,
-        moves: &Moves,
-        (handle, teller): (Handle, Teller),
-        clock: Clock,
-        census: Census,
+        session: &Session,
+        launch: LaunchId,
+        context: WatchContext<'_>,
     ) -> Option<Adopted> {
+        let WatchContext { panes, moves, handle, teller, clock, census } = context;
         let adopted = session.spec.adopted.as_deref()?;
         let recorded = session.launch(launch)?;
         let LaunchPhase::Running { child, .. } = &recorded.phase else { return None };
@@ -78,7 +86,7 @@ impl Adopted {
         });
         let file = match (&adopted.rollout, writer) {
             (Some(path), writer) => Some(Wanted::File(path.into(), writer)),
-            // Codex begins to write with its first prompt.
+            // Codex starts to write with its first prompt.
             (None, Some(writer)) if session.spec.agent.driver == Driver::CodexTerminal => {
                 Some(Wanted::Written(writer))
             }
@@ -100,7 +108,8 @@ impl Adopted {
         })
     }
 
-    /// Watches until the process has ended; a record without a known process is watched for ever.
+    /// Watches until the process has ended. A transcript without a known process is watched for
+    /// ever.
     pub(crate) async fn run(mut self) {
         let record = self.record.take();
         let record = async {
@@ -129,7 +138,7 @@ impl Adopted {
 
     async fn until_it_ends(&mut self) {
         let Some(process) = self.process.clone() else {
-            // Nobody knows its process, so that nobody takes it for dead.
+            // Its process is unknown, so it is never taken for dead.
             self.census.alive(self.launch);
             return std::future::pending().await;
         };
@@ -147,7 +156,7 @@ impl Adopted {
         }
     }
 
-    /// Returns when the process has ended, and with an error when it cannot be looked at.
+    /// Returns when the process has ended. It is an error if it cannot be probed.
     async fn watch(&mut self, process: &Identity) -> io::Result<Seen> {
         let Some(pidfd) = opened(process)? else { return Ok(Seen::Gone) };
         self.census.alive(self.launch);
@@ -183,13 +192,13 @@ impl Adopted {
     }
 }
 
-/// Opens a descriptor of the very process, or none if it has ended.
+/// Opens a pidfd of the process. `None` if it has ended.
 fn opened(process: &Identity) -> io::Result<Option<OwnedFd>> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
         return Ok(None);
     };
     match pidfd_open(pid, PidfdFlags::NONBLOCK) {
-        // The number may have gone to another process between the two looks.
+        // The pid may have been reused between the two calls.
         Ok(pidfd) => Ok(process.is_alive()?.then_some(pidfd)),
         Err(rustix::io::Errno::SRCH) => Ok(None),
         Err(why) => Err(why.into()),

@@ -1,4 +1,4 @@
-//! What the bytes of an agent's terminal let guess: what they say in escape codes, and what they draw.
+//! Screen signals of an agent's terminal: from its escape codes, and from the screen that it draws.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use provost_watch::{
     terminal::{AgentState, Blocked, Scanner, Screen, Signal, TitleState, title_state},
 };
 
-/// Something that a terminal lets guess.
+/// A state inferred from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guess {
     pub(crate) by: Glimpse,
@@ -20,13 +20,13 @@ pub(crate) struct Guess {
     pub(crate) what: Hinted,
 }
 
-/// The size of a screen that is read by others.
+/// The assumed size of a screen that is read elsewhere, in rows and columns.
 const UNKNOWN_SIZE: (u16, u16) = (24, 80);
 
-/// How long after something was drawn the screen is looked at, and again to see whether that stands.
+/// How long after a write the screen is read, and read again to see whether it is stable.
 const LOOK_MS: u64 = 120;
 
-/// The same while something is drawn on and on that shows nothing new.
+/// The same delay while something is drawn continuously without anything new.
 const CALM_LOOK_MS: u64 = 400;
 
 /// Reads the terminal of one launch.
@@ -35,9 +35,10 @@ pub(crate) struct Hints {
     drawn: Option<Drawn>,
     /// How many bytes the terminal was sent.
     sent: u64,
-    /// How many of them the scanner was not given: what came before it, and what is missing.
+    /// How many of them the scanner did not get: those before it, and those that are missing.
     before: u64,
-    /// What each kind of code said last: a title whose spinner turns says the same ten times a second.
+    /// The last signal of each kind of code: a title with a spinner repeats itself ten times a
+    /// second.
     said: BTreeMap<Glimpse, Hinted>,
 }
 
@@ -47,14 +48,14 @@ struct Drawn {
     steady: Steady,
     /// The agent's version, if it is known.
     version: Option<(u64, u64)>,
-    /// When it is to be looked at.
+    /// When it is to be read.
     due_ms: Option<u64>,
-    /// Whether anything was drawn since it was looked at.
+    /// Whether anything was drawn since it was read.
     changed: bool,
 }
 
 impl Hints {
-    pub(crate) fn new(session: &Session, (rows, columns): (u16, u16)) -> Hints {
+    pub(crate) fn new(session: &Session, rows: u16, columns: u16) -> Hints {
         let agent = &session.spec.agent;
         let version = agent.version.as_deref().and_then(Version::parse);
         let drawn = (agent.driver == Driver::CodexTerminal).then(|| Drawn {
@@ -67,13 +68,15 @@ impl Hints {
         Hints { scanner: Scanner::default(), drawn, sent: 0, before: 0, said: BTreeMap::new() }
     }
 
-    /// Takes what others read of a terminal: its frames and its title. What it says lies after this place.
+    /// Returns hints for a terminal that is read elsewhere: its frames and its title. Their
+    /// positions start after this one.
     pub(crate) fn after(session: &Session, place: u64) -> Hints {
-        Hints { sent: place, before: place, ..Hints::new(session, UNKNOWN_SIZE) }
+        let (rows, columns) = UNKNOWN_SIZE;
+        Hints { sent: place, before: place, ..Hints::new(session, rows, columns) }
     }
 
-    /// Gives that something is written at the prompt and was not sent, at once and by one look: whoever leaves the
-    /// screen leaves it there.
+    /// Reports an unsent draft at the prompt, at once and from a single read: a user who detaches
+    /// leaves it there.
     pub(crate) fn draft(&mut self) -> Option<Guess> {
         let place = self.sent;
         let drawn = self.drawn.as_mut()?;
@@ -85,9 +88,9 @@ impl Hints {
         Some(Guess { by: Glimpse::Screen, place, what: Hinted::Drafted })
     }
 
-    /// Takes the title that somebody else read together with a frame, and gives what it lets guess unless it said the
-    /// same last. A title only tells that somebody is needed: what for is told by the screen, unless that has stood still
-    /// and asks nothing that is known.
+    /// Takes a title that was read together with a frame, and returns its signal unless the last
+    /// title had the same. A title only shows that the user is needed. The reason comes from the
+    /// screen, unless the screen is stable and shows no known request.
     pub(crate) fn title(&mut self, title: &str, reading: Option<&Reading>) -> Option<Guess> {
         let what = of_title(title)?;
         let is_told = |reading: &Reading| {
@@ -102,19 +105,23 @@ impl Hints {
         Some(guess)
     }
 
-    /// Keeps what a code says, and gives it unless the same kind of code said it last.
+    /// Stores the signal of a code, and returns it unless the same kind of code had it last.
     fn news(&mut self, guess: Guess) -> Option<Guess> {
         let before = self.said.insert(guess.by, guess.what.clone());
         let new = before.as_ref() != Some(&guess.what);
-        if let Some(drawn) = self.drawn.as_mut().filter(|_| new && guess.by != Glimpse::Screen) {
-            // What stands on the screen after that is told, though it stood there before: only the screen says whether it
-            // rests at its prompt, and the code that will say that something is over may be missed.
+        if new
+            && guess.by != Glimpse::Screen
+            && let Some(drawn) = self.drawn.as_mut()
+        {
+            // The screen is reported again after that, even if it is unchanged: only the screen
+            // shows whether the agent is at its prompt, and the code that ends the state may be
+            // missed.
             drawn.steady.forget();
         }
         new.then_some(guess)
     }
 
-    /// Takes what somebody else read from the screen, as one of two frames that have to agree.
+    /// Takes a screen that was read elsewhere, as one of two frames that have to agree.
     pub(crate) fn frame(&mut self, reading: Reading) -> Option<Guess> {
         let steady = self.drawn.as_mut()?.steady.frame(reading)?;
         self.sent += 1;
@@ -122,7 +129,7 @@ impl Hints {
         Some(Guess { by: Glimpse::Screen, place: self.sent, what: of_screen(&steady)? })
     }
 
-    /// Whether a reading shows what is believed, so that nobody has to look again.
+    /// Whether a reading shows the accepted state, so that no further read is needed.
     pub(crate) fn agrees(&self, reading: &Reading) -> bool {
         self.drawn.as_ref().is_none_or(|drawn| drawn.steady.agrees(reading))
     }
@@ -133,17 +140,17 @@ impl Hints {
         }
     }
 
-    /// Gives when the screen is to be looked at.
+    /// Returns when the screen is to be read.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         self.drawn.as_ref().and_then(|drawn| drawn.due_ms)
     }
 
-    /// Looks at the screen, if it is time for that.
+    /// Reads the screen, if it is due.
     pub(crate) fn look(&mut self, now_ms: u64) -> Option<Guess> {
         let place = self.sent;
         let drawn =
             self.drawn.as_mut().filter(|drawn| drawn.due_ms.is_some_and(|at| at <= now_ms))?;
-        // What stands still is looked at twice, and then no more.
+        // A stable screen is read twice, and then no more.
         let again = std::mem::replace(&mut drawn.changed, false);
         let reading = drawn.read();
         let known = drawn.steady.shown() == Some(reading.shown);
@@ -154,8 +161,8 @@ impl Hints {
         Some(Guess { by: Glimpse::Screen, place, what })
     }
 
-    /// Takes the next bytes of the terminal and gives what they let guess, with the place after it in all that the
-    /// terminal was sent.
+    /// Takes the next bytes of the terminal and returns their signals, each with the position after
+    /// it in the terminal's output.
     pub(crate) fn feed(&mut self, bytes: &[u8], now_ms: u64) -> Vec<Guess> {
         let mut found = Vec::new();
         self.sent += bytes.len() as u64;
@@ -188,7 +195,7 @@ fn of_signal(signal: &Signal) -> Option<(Glimpse, Hinted)> {
     }
 }
 
-/// Gives what a screen shows that stands still. What no rule knows says nothing.
+/// Returns the signal of a stable screen. A screen that no rule knows has none.
 fn of_screen(reading: &Reading) -> Option<Hinted> {
     let lines: Vec<&str> = reading.lines.iter().map(|line| line.trim()).collect();
     let said = lines.iter().find(|line| !line.is_empty()).copied().unwrap_or_default();
@@ -203,7 +210,7 @@ fn of_screen(reading: &Reading) -> Option<Hinted> {
         Shown::Approval => Hinted::Asks(approval(reading)),
         Shown::Question | Shown::Plan => Hinted::Asks(asked(RequestKind::Question, said)),
         Shown::Retrying => {
-            Hinted::Retrying { detail: "its screen says that it connects again".to_owned() }
+            Hinted::Retrying { detail: "its screen shows that it is reconnecting".to_owned() }
         }
         Shown::Working => Hinted::Working,
         Shown::Composer => Hinted::AtPrompt,
@@ -212,7 +219,7 @@ fn of_screen(reading: &Reading) -> Option<Hinted> {
     })
 }
 
-/// Gives the approval that a screen shows, with what it is about in the words that stand there.
+/// Returns the approval that a screen shows, with the text of its subject.
 fn approval(reading: &Reading) -> Asked {
     let Some(shown) = reading.approval() else {
         return asked(RequestKind::Approval, "its screen asks for an approval");
@@ -234,7 +241,7 @@ fn of_state(state: &AgentState) -> Hinted {
             Hinted::Asks(asked(RequestKind::Question, "its terminal asks a question"))
         }
         AgentState::Blocked(Blocked::Other(_)) => {
-            Hinted::Asks(asked(RequestKind::Dialog, "its terminal waits for a person"))
+            Hinted::Asks(asked(RequestKind::Dialog, "its terminal waits for the user"))
         }
         AgentState::Done => Hinted::AtPrompt,
         AgentState::Error | AgentState::Clear => Hinted::Rests,
@@ -246,13 +253,13 @@ fn of_title(title: &str) -> Option<Hinted> {
         TitleState::Idle => Some(Hinted::AtPrompt),
         TitleState::Working => Some(Hinted::Working),
         TitleState::ActionRequired => {
-            Some(Hinted::Asks(asked(RequestKind::Dialog, "its title says that it needs somebody")))
+            Some(Hinted::Asks(asked(RequestKind::Dialog, "its title shows that it needs input")))
         }
         TitleState::Unmarked => None,
     }
 }
 
-/// What notifications begin with that ask for somebody; all others only tell.
+/// The beginnings of notifications that ask for input; all others only inform.
 const ASKING: [(&str, RequestKind); 2] =
     [("Approval requested", RequestKind::Approval), ("Plan mode prompt", RequestKind::Question)];
 
@@ -261,7 +268,7 @@ fn of_notification(text: &str) -> Option<Hinted> {
     Some(Hinted::Asks(asked(*kind, text)))
 }
 
-/// A request that the agent has no name for: what is known of it is what it looks like.
+/// Returns a request without a native id: only its appearance is known.
 fn asked(kind: RequestKind, title: &str) -> Asked {
     Asked {
         native: String::new(),
@@ -345,10 +352,10 @@ mod tests {
         let titled = hints.title("Working | here", None).unwrap();
         assert_eq!((titled.by, titled.what), (Glimpse::Title, Hinted::Working));
         assert!(titled.place > shown.place);
-        assert_eq!(hints.title("⠋ here", None), None, "it says the same");
-        assert_eq!(hints.title("here", None), None, "it says nothing");
+        assert_eq!(hints.title("⠋ here", None), None, "it is the same state");
+        assert_eq!(hints.title("here", None), None, "it has no state");
         assert_eq!(framed(&mut hints), None, "one frame is not believed");
-        let again = framed(&mut hints).expect("what stands there is told again");
+        let again = framed(&mut hints).expect("the screen is reported again");
         assert!(again.place > titled.place && again.what == Hinted::AtPrompt, "{again:?}");
     }
 
@@ -376,7 +383,7 @@ mod tests {
             "  Press enter to confirm or esc to cancel",
         ];
         for _ in 0..4 {
-            assert!(!asks(&mut hints, &approval), "its screen tells what it asks");
+            assert!(!asks(&mut hints, &approval), "its screen shows the request");
         }
         let told = [(); 4].map(|()| asks(&mut hints, &["something that no rule knows"]));
         assert_eq!(told, [false, false, true, false]);

@@ -1,4 +1,4 @@
-//! Takes what a hook of an agent says: a report of its launch, in the agent's own format.
+//! Takes the events of an agent's hooks: reports of its launch, in the agent's own format.
 
 use provost_api::{ApiError, Code};
 use provost_core::{
@@ -22,7 +22,7 @@ use super::{
     records::of_hook,
 };
 
-/// Records what a hook says under its key, so that it counts once however often it is taken.
+/// Records a hook event under its key, so that it counts once however often it is read.
 pub async fn take(
     world: &World,
     handle: &Handle,
@@ -33,7 +33,7 @@ pub async fn take(
 ) -> Result<(), ApiError> {
     let bytes = said.to_string();
     let heard = hooks::read(bytes.as_bytes()).map_err(|why| {
-        ApiError::new(Code::BadRequest, format!("this is no hook of Codex: {why}"))
+        ApiError::new(Code::BadRequest, format!("this is not a Codex hook event: {why}"))
     })?;
     let session = launch.session.to_string();
     let row = handle.ask_json(Ask::Row { session: session.clone() }).await?;
@@ -48,7 +48,7 @@ pub async fn take(
         let ask = Ask::Do { session: session.clone(), command };
         match handle.ask(ask, actor, Some(format!("{key}/{no}"))).await {
             Err(error) if error.code == Code::Unreachable => return Err(error),
-            // What was known already is no fault of the hook.
+            // A fact that was already known is not a fault of the hook.
             Ok(_) | Err(_) => {}
         }
     }
@@ -58,9 +58,9 @@ pub async fn take(
     Ok(())
 }
 
-/// Says whether a hook shows that the person at the screen goes on in another conversation: input was taken there, and its
-/// file is in the agent's own home and says that it is one of people. What the hook says of a file is not looked at:
-/// whoever runs below the agent can say that.
+/// Whether a hook shows that the user switched to another conversation: input was submitted there,
+/// its file is in the agent's own home, and the file says that it is a user's. The path that the
+/// hook names is ignored, because any process below the agent can forge it.
 async fn moves(world: &World, launch: LaunchId, heard: &Heard, own: Option<&str>) -> bool {
     let begins = matches!(heard.told, Told::SessionStarted { .. } | Told::PromptSubmitted { .. });
     let other = own.is_some_and(|own| own != heard.thread.as_str());

@@ -1,5 +1,5 @@
-//! Watches agents beside their protocol: the files in which they write themselves down, their terminals, and the
-//! processes that others started.
+//! Watches agents beside their protocol: their transcripts, their terminals, and the processes of
+//! external agents.
 
 mod adopted;
 mod hints;
@@ -9,7 +9,7 @@ mod polled;
 mod records;
 mod rollout;
 
-pub(crate) use adopted::Adopted;
+pub(crate) use adopted::{Adopted, WatchContext};
 pub(crate) use hints::{Guess, Hints};
 pub use hooks::take;
 pub use others::Moves;

@@ -1,5 +1,5 @@
-//! Looks for the conversation that a person at an agent's screen goes on in: one that was made since the agent is watched,
-//! and that Codex did not make for itself.
+//! Detects that the user switched to a new conversation on an agent's screen: one that was created
+//! since the agent is watched, and not by Codex for itself.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use provost_watch::{
 };
 use tokio::sync::Notify;
 
-/// How many of the newest conversations of a home are looked at.
+/// How many of the newest conversations of a home are examined.
 const NEWEST: usize = 20;
 
-/// Rings when a hook tells that a launch went on in another conversation. Cheap to clone.
+/// Notifies when a hook reports that a launch moved to another conversation. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Moves(Arc<Mutex<BTreeMap<LaunchId, Arc<Notify>>>>);
 
@@ -28,7 +28,7 @@ impl Moves {
         bells.entry(launch).or_default().clone()
     }
 
-    /// Wakes whoever reads the file of a launch's conversation. Nobody reads that of one that is not there.
+    /// Wakes the reader of a launch's transcript, if there is one.
     pub(super) fn ring(&self, launch: LaunchId) {
         let bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bell) = bells.get(&launch) {
@@ -44,26 +44,26 @@ impl Moves {
 /// Where conversations of an agent are.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// A home that only this agent has.
+    /// A home that only this agent uses.
     Home(PathBuf),
-    /// What this very process writes, in a home that others may have too.
+    /// The files that this very process writes, in a home that others may use too.
     Process(process::Identity),
     Nowhere,
 }
 
-/// What a look found.
+/// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// A file is there that does not say yet whose it is.
+    /// There is a file that does not name its owner yet.
     Unclear,
     Another(Rollout),
 }
 
-/// Looks for another conversation than these. Blocks.
+/// Looks for a conversation other than these. Blocks.
 pub(super) fn look(place: &Place, since_ms: u64, known: &[String]) -> Found {
     let Ok(mut all) = written(place) else { return Found::Nothing };
-    // One that was made before is the person's too, and not what they turned to now.
+    // An older conversation may be the user's too, but was not started now.
     let new = |thread: &ThreadId| thread.made_at_ms().is_some_and(|made| made >= since_ms);
     all.retain(|one| new(&one.thread) && !known.iter().any(|known| known == one.thread.as_str()));
     all.sort_by_key(|one| one.thread.made_at_ms());
@@ -85,7 +85,7 @@ fn written(place: &Place) -> io::Result<Vec<Rollout>> {
         Place::Home(home) => Ok(Places::new(vec![home.clone()]).newest(NEWEST).rollouts),
         Place::Process(identity) => {
             let open = process::written(identity.pid)?;
-            // Only now it is sure that these were its own: the number may have gone to another process.
+            // Only now it is certain that these were its own: the pid may have been reused.
             Ok(if process::state(identity)?.is_some() { open } else { Vec::new() })
         }
         Place::Nowhere => Ok(Vec::new()),
@@ -102,13 +102,13 @@ pub(super) fn find(place: &Place, file: &Path, thread: &ThreadId) -> Option<Roll
     open.or_else(stored)
 }
 
-/// Gives the directory below which the files of new conversations appear beside this one.
+/// Returns the directory below which the files of new conversations appear beside this one.
 pub(super) fn sessions_of(file: &Path) -> Option<&Path> {
     let named = file.ancestors().find(|above| above.file_name().is_some_and(|n| n == "sessions"));
     named.or_else(|| file.parent())
 }
 
-/// Says whether a thread in this home is one of people.
+/// Whether a thread in this home was started by a user.
 pub(super) fn is_of_people(home: PathBuf, thread: &ThreadId) -> bool {
     let newest = Places::new(vec![home]).find(thread).rollouts.pop();
     let read = newest.and_then(|rollout| meta(&rollout.path).ok().flatten());
@@ -119,7 +119,7 @@ pub(super) fn is_of_people(home: PathBuf, thread: &ThreadId) -> bool {
 mod tests {
     use super::*;
 
-    /// Ids that tell when they were made: the second of them later.
+    /// Ids that contain their creation time, in ascending order.
     const FIRST: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
     const SECOND: &str = "01a1e08c-614a-7c61-a49a-d6ec86726bf8";
     const THIRD: &str = "01a1e08d-614a-7c61-a49a-d6ec86726bf8";

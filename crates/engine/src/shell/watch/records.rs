@@ -1,4 +1,4 @@
-//! What an agent's own records say, in the words of the core.
+//! Converts an agent's own records to the core's types.
 
 use provost_core::{
     request::{Asked, RequestKind, Subject, Waiting},
@@ -10,10 +10,10 @@ use provost_watch::{
 };
 use serde_json::Value;
 
-/// What Codex calls the end of a turn for which the account has nothing left.
+/// Codex's error code for a turn that ended because the account's limit is used up.
 const USAGE_LIMIT: &str = "usage_limit_exceeded";
 
-/// Gives what a line of a rollout says; nothing if it says only that the agent moves.
+/// Converts a line of a rollout. `None` if it shows only activity.
 pub(super) fn of_rollout(told: &Told, limits: Option<&rollout::Limits>) -> Option<Recorded> {
     match told {
         Told::Session(meta) => Some(Recorded::Named { thread: meta.thread.to_string() }),
@@ -52,7 +52,7 @@ fn turn_end(end: &rollout::TurnEnd, limits: Option<&rollout::Limits>) -> TurnEnd
     }
 }
 
-/// Gives when the fullest window of an account begins anew, where a time was told.
+/// Returns when the fullest window of an account resets, where a time is known.
 fn reset_of(limits: &rollout::Limits) -> Option<u64> {
     let windows = [limits.primary, limits.secondary].into_iter().flatten();
     let fullest = windows.max_by(|a, b| a.used_percent.total_cmp(&b.used_percent))?;
@@ -62,8 +62,8 @@ fn reset_of(limits: &rollout::Limits) -> Option<u64> {
     }
 }
 
-/// Gives what a hook says of a conversation, in the order in which it is to be told. What other conversations of the
-/// same process say, and its sub-agents, is not this one's.
+/// Converts a hook event of a conversation, in the order in which the records count. Events of
+/// other conversations of the same process, and of its sub-agents, are ignored.
 pub(super) fn of_hook(heard: &hooks::Heard, thread: Option<&str>) -> Vec<Recorded> {
     let other = thread.is_some_and(|thread| thread != heard.thread.as_str());
     if other || heard.subagent.is_some() {
@@ -87,7 +87,7 @@ pub(super) fn of_hook(heard: &hooks::Heard, thread: Option<&str>) -> Vec<Recorde
             vec![Recorded::TurnEnded { turn, end: TurnEnd::Ok, says: None }]
         }
         hooks::Told::Compacting => vec![Recorded::Compacting],
-        // The record tells that too, and has a place by which it counts once.
+        // The transcript has that too, with a position by which it counts once.
         hooks::Told::ToolBegan { .. }
         | hooks::Told::Compacted
         | hooks::Told::SubagentStarted

@@ -1,4 +1,4 @@
-//! Follows the file in which an agent writes down its conversation, from where it was read last.
+//! Follows the transcript file of an agent, from the last position that was read.
 
 use std::{
     io,
@@ -32,33 +32,34 @@ use super::{
     records::of_rollout,
 };
 
-/// How long to wait before a file that could not be read is tried again.
+/// The wait before a file that could not be read is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The event by which an agent's conversation is known.
+/// The event that names an agent's conversation.
 const NAMED: &str = "stream.ready";
 
-/// So many things are told together.
+/// The maximum number of records in one batch.
 const BATCH: usize = 500;
 
-/// Lines of so many bytes that said something are enough to be told at once: a large file is read in little memory,
-/// whatever people said in it.
+/// Relevant lines of this many bytes end a batch: a large file is read in little memory, whatever
+/// its messages.
 const BATCH_BYTES: u64 = 2 << 20;
 
-/// How long to wait before it is looked again whether a process has begun to write down a conversation.
+/// The interval of checks whether a process has started to write a conversation.
 const APPEARS: Duration = Duration::from_millis(1_000);
 
-/// How long to wait before a file that does not say yet whose it is is looked at again, and how often.
+/// The wait before a file that does not name its owner yet is read again, and the maximum number of
+/// reads.
 const LOOK_AGAIN: (Duration, u32) = (Duration::from_millis(200), 25);
 
-/// Where a file is, as far as that is known.
+/// The location of a transcript, as far as it is known.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    /// This one, and the process that writes it if that is known.
+    /// This file, and the process that writes it if that is known.
     File(PathBuf, Option<Identity>),
-    /// The one that this process begins to write.
+    /// The file that this process starts to write.
     Written(Identity),
-    /// The one of the session's conversation, below a home of the agent.
+    /// The file of the session's conversation, below a home of the agent.
     InHome(PathBuf),
 }
 
@@ -66,7 +67,7 @@ pub(crate) enum Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
     At(u64),
-    /// With how things stand now: what happened before it was watched is nobody's turn.
+    /// With the current state: events before it was watched belong to no attempt.
     Now,
 }
 
@@ -78,9 +79,9 @@ pub(crate) struct RolloutWatch {
     /// The conversation that is read, and those that were left for it.
     thread: Option<String>,
     left: Vec<String>,
-    /// The one that was turned to and is not read yet.
+    /// The conversation that was switched to and is not read yet.
     turned: Option<ThreadId>,
-    /// From when on conversations were made while the agent was watched.
+    /// Conversations created from this time on were created while the agent was watched.
     since_ms: u64,
     bell: Arc<Notify>,
     handle: Handle,
@@ -88,7 +89,7 @@ pub(crate) struct RolloutWatch {
     clock: Clock,
 }
 
-/// What a pass over the new lines of a file found.
+/// The result of one pass over the new lines of a file.
 struct Pass {
     tail: Tail,
     fold: Fold,
@@ -110,7 +111,7 @@ impl RolloutWatch {
     ) -> RolloutWatch {
         let places = session.launches.iter().filter_map(|l| l.watch.records.get(&Record::Rollout));
         let read = places.map(|seen| seen.place).max();
-        // A conversation that is gone on with has a file already, of which all is known.
+        // A resumed conversation already has a file, of which everything is known.
         let first = session.launches.first().is_some_and(|first| first.id == launch);
         let goes_on = session.spec.adopted.is_some() || !first;
         let recorded = session.launch(launch);
@@ -141,7 +142,7 @@ impl RolloutWatch {
         }
     }
 
-    /// Follows the file for as long as it is polled. What cannot be read is tried again and ends nothing.
+    /// Follows the file as long as it is polled. A failed read is repeated and ends nothing.
     pub(crate) async fn run(mut self) {
         loop {
             if self.follow().await.is_err() {
@@ -150,7 +151,8 @@ impl RolloutWatch {
         }
     }
 
-    /// Waits until the process writes down a conversation. No event tells of that: its home may be anywhere.
+    /// Waits until the process writes a conversation. No event reports that, because its home may
+    /// be anywhere.
     async fn appear(&mut self) {
         let mut begin = self.begin;
         while let Wanted::Written(process) = &self.wanted {
@@ -162,7 +164,7 @@ impl RolloutWatch {
                 self.begin = begin;
                 return;
             }
-            // What was not there at the first look is all news.
+            // A file that did not exist at the first check is completely new.
             begin = if begin == Begin::Now { Begin::At(0) } else { begin };
             held::pause(APPEARS).await;
         }
@@ -173,7 +175,7 @@ impl RolloutWatch {
         let (path, thread) = self.find().await?;
         self.turned = None;
         self.thread = thread.as_ref().map(ToString::to_string).or(self.thread.take());
-        // Beside it the file of the conversation appears that a person goes on in.
+        // The file of a conversation that the user switches to appears beside it.
         let beside = others::sessions_of(&path).unwrap_or(&path);
         let mut watch = polled(Watch::file_and_sessions(&path, beside)?)?;
         let bell = self.bell.clone();
@@ -190,7 +192,8 @@ impl RolloutWatch {
             }
             match pass.tail.standing()? {
                 Standing::Same | Standing::Gone => {}
-                // Another file has its name, or its history was taken back: it is read as it stands.
+                // Another file has its name, or its history was rewritten: reading starts with its
+                // current state.
                 Standing::Replaced | Standing::Shorter { .. } => {
                     self.begin = Begin::Now;
                     return Ok(());
@@ -206,8 +209,8 @@ impl RolloutWatch {
         }
     }
 
-    /// Looks whether the person at the screen goes on in another conversation, and turns to it. The session may know that
-    /// already, by a hook; otherwise it is told.
+    /// Checks whether the user switched to another conversation, and follows it. The session may
+    /// know that already, by a hook; otherwise it is reported.
     async fn went_elsewhere(&mut self) -> bool {
         let Some(own) = self.thread.clone() else { return false };
         let (wait, times) = LOOK_AGAIN;
@@ -254,7 +257,8 @@ impl RolloutWatch {
         }
     }
 
-    /// Gives the file that is read: the one that was named, or that of the conversation that was turned to since.
+    /// Returns the file to read: the given one, or that of the conversation that was switched to
+    /// since.
     async fn file(&self, file: PathBuf) -> (PathBuf, Option<ThreadId>) {
         let own = Rollout::named(&file, false).map(|rollout| rollout.thread);
         let thread = self.thread.as_deref().and_then(ThreadId::parse);
@@ -268,7 +272,7 @@ impl RolloutWatch {
         }
     }
 
-    /// Waits until the file is there.
+    /// Waits until the file exists.
     async fn find(&self) -> io::Result<(PathBuf, Option<ThreadId>)> {
         let home = match &self.wanted {
             Wanted::File(path, _) => return Ok(self.file(path.clone()).await),
@@ -279,7 +283,7 @@ impl RolloutWatch {
         let mut watch = polled(Watch::sessions(&home.join("sessions"))?)?;
         let mut events = self.handle.subscribe();
         loop {
-            // What was told to the session it may not know yet.
+            // The session may not know yet what was reported to it.
             let named = match &self.turned {
                 Some(turned) => Some(turned.clone()),
                 None => self.thread().await,
@@ -295,7 +299,7 @@ impl RolloutWatch {
         }
     }
 
-    /// Waits until the agent names its conversation, which may be after it began to write it down.
+    /// Waits until the agent names its conversation, which may be after it started to write it.
     async fn named(&self, events: &mut broadcast::Receiver<Published>) {
         let session = self.launch.session.to_string();
         loop {
@@ -305,7 +309,7 @@ impl RolloutWatch {
                         return;
                     }
                 }
-                // Some were missed, so that it has to be looked.
+                // Some events were missed, so the session has to be read.
                 Err(broadcast::error::RecvError::Lagged(_)) => return,
                 // The daemon is stopping.
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
@@ -313,14 +317,15 @@ impl RolloutWatch {
         }
     }
 
-    /// Gives the conversation that the session is known to have.
+    /// Returns the session's known conversation.
     async fn thread(&self) -> Option<ThreadId> {
         let session = self.launch.session.to_string();
         let row = self.handle.ask_json(Ask::Row { session }).await.ok()?;
         ThreadId::parse(row["session"]["thread"].as_str()?)
     }
 
-    /// Opens the file where it was read last. Without such a place all of it is read, and only how it stands is told.
+    /// Opens the file at the last position that was read. Without one the whole file is read, and
+    /// only its current state is reported.
     async fn begin(&mut self, path: &Path, thread: Option<ThreadId>) -> io::Result<Pass> {
         let (path, begin) = (path.to_owned(), self.begin);
         let opened = held::blocking(move || match begin {
@@ -369,7 +374,7 @@ impl Pass {
         Pass { tail, fold, limits: None, found: Vec::new(), moved: false, more: false }
     }
 
-    /// Reads on to the end, or until there is enough to tell.
+    /// Reads on to the end, or until the batch is full.
     fn on(mut self) -> io::Result<Pass> {
         (self.moved, self.more) = (false, false);
         let mut bytes = 0;
@@ -392,7 +397,7 @@ impl Pass {
         Ok(self)
     }
 
-    /// Reads all that was written before anybody watched, and keeps nothing of it but how it stands.
+    /// Reads everything that was written before it was watched, and keeps only the resulting state.
     fn up_to_its_end(mut self) -> io::Result<Pass> {
         loop {
             self = self.on()?;
@@ -403,39 +408,40 @@ impl Pass {
         }
     }
 
-    /// Gives how the conversation stands at the place that was read last.
+    /// Returns the current state of the conversation at the last position that was read.
     fn as_it_stands(&self) -> Vec<(u64, Recorded)> {
         let place = self.tail.place();
         let named = self.fold.thread().map(|thread| Recorded::Named { thread: thread.to_string() });
         let turn = self.fold.turn().map(str::to_owned);
         let open = turn.map(|turn| Recorded::TurnStarted { turn: Some(turn) });
-        // Each place is told once, so what is told together has places one after the other.
+        // Each position is reported once, so records of one report have consecutive positions.
         let told: Vec<Recorded> = named.into_iter().chain(open).collect();
         let before = place.saturating_sub(told.len().saturating_sub(1) as u64);
         (before..).zip(told).collect()
     }
 }
 
-/// Says where to begin to read a conversation that was turned to: what was made since is all news, and of an older one only
-/// how it stands.
+/// Returns where to start reading a conversation that was switched to: a new one is read
+/// completely, and of an older one only the current state.
 fn begin_of(thread: Option<&str>, since_ms: u64) -> Begin {
     let made = thread.and_then(ThreadId::parse).and_then(|thread| thread.made_at_ms());
     if made.is_some_and(|made| made >= since_ms) { Begin::At(0) } else { Begin::Now }
 }
 
-/// Gives the file of the conversation that was named. Older versions of Codex name none; in a home of its own the only
-/// conversation there is, is the agent's.
+/// Returns the file of the named conversation. Older versions of Codex name none; in a home of its
+/// own the only conversation is the agent's.
 fn conversation(places: &Places, named: Option<ThreadId>) -> Option<Rollout> {
     match named {
         Some(thread) => places.find(&thread).rollouts.pop(),
         None => {
             let mut newest = places.newest(2).rollouts;
-            newest.pop().filter(|_| newest.is_empty())
+            let only = newest.pop();
+            if newest.is_empty() { only } else { None }
         }
     }
 }
 
-/// Waits until there is a reason to look again.
+/// Waits until there is a reason to read again.
 async fn woken(watch: &mut AsyncFd<Watch>) -> io::Result<()> {
     loop {
         let mut guard = watch.readable_mut().await?;

@@ -1,22 +1,22 @@
-//! What a person types: the command's keys, and the one that leaves.
+//! The user's keys: those for the command, and the one that detaches.
 
-/// Ctrl-\ as terminals have always sent it.
+/// Ctrl-\ in its traditional one-byte form.
 const LEAVE: u8 = 0x1c;
-/// The character that is typed with Ctrl.
+/// The code point of the key pressed together with Ctrl.
 const BACKSLASH: &str = "92";
-/// Ctrl alone among the keys that are held, as it is counted in long forms; locks that are on add to it.
+/// The Ctrl modifier in extended key encodings; active locks are added to it.
 const CTRL: u32 = 4;
 const LOCKS: u32 = 64 | 128;
 
-/// What was typed, up to where the person left.
+/// The typed keys up to the detach key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Typed<'a> {
     pub(super) keys: &'a [u8],
     pub(super) leaves: bool,
 }
 
-/// Takes the command's keys out of what was typed. A program may have asked the terminal to send keys in long forms,
-/// so that the one that leaves comes in one of them.
+/// Splits typed bytes into the command's keys and the detach key. A program may have switched the
+/// terminal to an extended key encoding, so the detach key is recognized in all its forms.
 pub(super) fn typed(bytes: &[u8]) -> Typed<'_> {
     let leave = (0..bytes.len()).find(|at| begins_with_leave(&bytes[*at..]));
     Typed { keys: &bytes[..leave.unwrap_or(bytes.len())], leaves: leave.is_some() }
@@ -30,7 +30,7 @@ fn begins_with_leave(bytes: &[u8]) -> bool {
     }
 }
 
-/// `92;5u`, where `:1` after the 5 says that it was pressed, and `27;5;92~`.
+/// `92;5u`, where `:1` after the 5 marks a key press, and `27;5;92~`.
 fn is_long_form(bytes: &[u8]) -> bool {
     let is_parameter = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b';' | b':');
     let end = bytes.iter().position(|byte| !is_parameter(byte)).unwrap_or(bytes.len());

@@ -1,4 +1,4 @@
-//! The terminal of the person who looks: taken over for the time of the viewport, and given back.
+//! The user's terminal: taken over while the viewport is open, then restored.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,9 +9,9 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use super::Error;
 use crate::spec::Tty;
 
-/// Ends what a program may have asked of a terminal: the other screen, a hidden cursor, pastes and focus that are
-/// told, the mouse, keys in long forms, a part that scrolls alone, colours. To end that part puts the cursor at the top, so
-/// what comes next is written below the last line.
+/// Resets the modes that a program may have set: alternate screen, hidden cursor, bracketed paste,
+/// focus reports, mouse, extended keys, scroll region, colours. Resetting the scroll region moves
+/// the cursor to the top, so the cursor is then placed below the last line.
 const GIVE_BACK: &[u8] = b"\x18\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[>4m\x1b[?1l\x1b>\x1b[r\x1b[0m\x1b[999;1H\r\n";
 
 pub(super) struct Person<'a> {
@@ -29,7 +29,7 @@ impl<'a> Person<'a> {
         Ok(Self { input, output, before, taken_over: false })
     }
 
-    /// From now on every key comes as it is typed, and nothing is done to what is shown.
+    /// Switches to raw mode: keys arrive as they are typed, and output is passed through unchanged.
     pub(super) fn take_over(&mut self) -> io::Result<()> {
         let mut modes = self.before.clone();
         modes.make_raw();
@@ -41,13 +41,13 @@ impl<'a> Person<'a> {
         self.input
     }
 
-    /// The size, if the terminal has one that a command could have.
+    /// The terminal's size, if it is valid for a command's terminal.
     pub(super) fn size(&self) -> Option<Tty> {
         let size = tcgetwinsize(self.output).ok()?;
         Tty { columns: size.ws_col, rows: size.ws_row }.checked()
     }
 
-    /// Shows all of it, however long the terminal takes.
+    /// Writes all bytes, however long the terminal takes.
     pub(super) fn show(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match rustix::io::write(self.output, bytes) {

@@ -1,4 +1,4 @@
-//! A program on a terminal of its own, shown in the terminal of a person who can leave it with Ctrl-\.
+//! Runs a program on its own terminal, shown in the user's terminal, which detaches with Ctrl-\.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,22 +17,22 @@ use super::{CHUNK, Call, Error, Place};
 use crate::clock::{mono_ms, timespec};
 use crate::spec::Tty;
 
-/// How often the caller is asked whether there is still something to show, in milliseconds.
+/// How often to ask the caller whether there is still something to show, in milliseconds.
 const LOOK_AGAIN: u64 = 300;
 
-/// How a program on a terminal of its own was left.
+/// Why a program on its own terminal is no longer shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
-    /// The person left, or their terminal did, or the caller wanted it.
+    /// The user detached, the user's terminal hung up, or the caller asked for it.
     Detached,
-    /// The program ended by itself.
+    /// The program exited by itself.
     Exited(ExitStatus),
-    /// The caller says that there is nothing more to show.
+    /// The caller has nothing more to show.
     Over,
 }
 
-/// Runs a program on a terminal of its own until it ends, the person leaves or `is_over` holds. Whoever leaves ends the
-/// program. However that comes about, the person's terminal is as it was before.
+/// Runs a program on its own terminal until it exits, the user detaches or `is_over` returns true.
+/// Detaching ends the program. The user's terminal is restored in every case.
 pub fn run_program(
     mut command: Command,
     place: Place<'_>,
@@ -43,7 +43,7 @@ pub fn run_program(
     command.stdin(other.try_clone()?).stdout(other.try_clone()?).stderr(other);
     person.take_over()?;
     let child = command.spawn().map_err(Error::Start)?;
-    // It holds the other end of the terminal, whose end would never be seen otherwise.
+    // It keeps the other end of the terminal open, which would hide the terminal's end from us.
     drop(command);
     let mut proxy = Proxy { person, place, terminal, child, unread: VecDeque::new() };
     let shown = proxy.run(is_over);
@@ -73,11 +73,11 @@ struct Proxy<'a> {
     place: Place<'a>,
     terminal: File,
     child: Child,
-    /// Keys that the program has not taken yet; until then no more are read.
+    /// Keys that the program has not taken yet; until then no more keys are read.
     unread: VecDeque<u8>,
 }
 
-/// What one wait found ready.
+/// The sources that one wait found ready.
 struct Ready {
     typed: bool,
     shown: bool,
@@ -143,7 +143,7 @@ impl Proxy<'_> {
         Ok(false)
     }
 
-    /// Shows what the program wrote; returns true if it will write no more.
+    /// Shows the program's output. Returns true if there will be no more.
     fn show(&mut self) -> Result<bool, Error> {
         let mut bytes = [0; CHUNK];
         match self.terminal.read(&mut bytes) {
@@ -153,23 +153,23 @@ impl Proxy<'_> {
                 Ok(false)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // The program may have ended and left its terminal to a process that is silent.
+                // The program may have exited and left its terminal open in a silent descendant.
                 Ok(self.child.try_wait()?.is_some())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            // The other end is closed by all that had it.
+            // Every process that had the other end has closed it.
             Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(true),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes what was typed; returns true if the person left.
+    /// Reads typed keys. Returns true if the user detached.
     fn read_keys(&mut self) -> Result<bool, Error> {
         let mut bytes = [0; CHUNK];
         let read = match rustix::io::read(self.person.input(), &mut bytes) {
             Ok(read) => read,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(false),
-            // A terminal that hung up has nobody at it.
+            // A terminal that hung up counts as end of input.
             Err(Errno::IO) => 0,
             Err(error) => return Err(io::Error::from(error).into()),
         };
@@ -192,7 +192,7 @@ impl Proxy<'_> {
         Ok(())
     }
 
-    /// Ends the program, if it runs: it only shows what another process does.
+    /// Ends the program if it is still running: it only shows what another process does.
     fn end_program(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.child.kill().ok();

@@ -1,15 +1,16 @@
-//! Has a program paint its screen anew. The holder keeps no screen, and there is no way to ask a program for its own
-//! but to change the size of its terminal: so that is made a row shorter, and after a moment what it should be. If
-//! both came at once, a program would see but the size that it has already, and paint nothing.
+//! Makes a program redraw its screen. The holder stores no screen, and only a resize makes a
+//! program redraw. So the terminal is made one row shorter and, after a moment, set to its real
+//! size. If both resizes came at once, the program would see only the size it already has, and draw
+//! nothing.
 
 use crate::spec::Tty;
 
-/// So long a program has at least to see the shorter terminal.
+/// The minimum time that the program gets to see the shorter terminal.
 const SHORTEST_MS: u64 = 100;
-/// So long it has at most, if it paints nothing.
+/// The maximum time, if the program draws nothing.
 const LONGEST_MS: u64 = 1000;
 
-/// Where the repainting stands.
+/// The progress of a redraw.
 #[derive(Debug, Default)]
 pub(super) enum Redraw {
     #[default]
@@ -22,22 +23,26 @@ pub(super) enum Redraw {
 }
 
 impl Redraw {
-    /// Begins with the size to have for a moment. Without a size of its own a viewport takes the command's.
+    /// Begins a redraw and returns the temporary size. A viewport without a size keeps the
+    /// command's.
     pub(super) fn begin(&mut self, size: Option<Tty>, now: u64) -> Option<Tty> {
-        let size = size.filter(|_| matches!(self, Self::Done))?;
+        let size = size?;
+        if !matches!(self, Self::Done) {
+            return None;
+        }
         *self = Self::Shortened { size, since: now, painted: false };
         let rows = if size.rows == 1 { 2 } else { size.rows - 1 };
         Some(Tty { rows, ..size })
     }
 
-    /// The program has painted something.
+    /// Records that the program has drawn something.
     pub(super) fn painted(&mut self) {
         if let Self::Shortened { painted, .. } = self {
             *painted = true;
         }
     }
 
-    /// The person's terminal has this size now: gives what to set at once.
+    /// Handles a new size of the user's terminal. Returns the size to set at once.
     pub(super) fn resized(&mut self, new: Option<Tty>) -> Option<Tty> {
         match (self, new) {
             (Self::Shortened { size, .. }, Some(new)) => {
@@ -49,7 +54,7 @@ impl Redraw {
         }
     }
 
-    /// When there is something to do.
+    /// When the next step is due.
     pub(super) fn due_at(&self) -> Option<u64> {
         match self {
             Self::Done => None,
@@ -58,7 +63,7 @@ impl Redraw {
         }
     }
 
-    /// Ends with the size to have, when it is time.
+    /// Ends the redraw when it is due. Returns the size to set.
     pub(super) fn due(&mut self, now: u64) -> Option<Tty> {
         if self.due_at().is_none_or(|at| now < at) {
             return None;

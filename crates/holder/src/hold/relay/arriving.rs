@@ -1,4 +1,5 @@
-//! From the command's start to an upgraded connection: waits for the socket to appear, connects, shakes hands.
+//! Connects to a listening command: waits for its socket to appear, connects, and performs the
+//! handshake.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -16,46 +17,46 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::server::Server;
 use super::upgrade::Upgrade;
 
-/// How long after its start a command may take to listen and to consent to the upgrade.
+/// How long after its start a command may take to listen and to accept the upgrade.
 pub(super) const PATIENCE_MS: u64 = 30_000;
-/// The first and the longest pause between two tries, where nothing tells of the right moment.
+/// The first and the longest pause between two attempts, where no event signals the right moment.
 const FIRST_PAUSE_MS: u64 = 5;
 const LONGEST_PAUSE_MS: u64 = 100;
 
-/// A connection that does not stand yet.
+/// A connection that is not established yet.
 pub(in crate::hold) struct Arriving {
-    /// The socket's directory, open, so that neither its length nor a change of its path matters.
+    /// The socket's directory, kept open so that a long or changed path does not matter.
     dir: OwnedFd,
     name: OsString,
-    /// Tells that something new is in the directory. Absent if the system gave none.
+    /// Reports new entries in the directory. Absent if the system provided no watch.
     watch: Option<OwnedFd>,
     give_up_at: u64,
-    /// When to try again without being told to.
+    /// When to retry without an event.
     try_at: Option<u64>,
     pause: u64,
-    /// Why it did not succeed so far.
+    /// The last error.
     trouble: String,
     upgrading: Option<Upgrading>,
 }
 
-/// A connection whose handshake is not over.
+/// A connection whose handshake is not finished.
 struct Upgrading {
     server: Server,
     stream: UnixStream,
     upgrade: Upgrade,
 }
 
-/// Where it stands.
+/// The progress of connecting.
 #[derive(Debug)]
 pub(in crate::hold) enum Step {
     Ongoing,
     Arrived(UnixStream, Server),
-    /// It will not come to be; the text says why.
+    /// The connection cannot be established; the text gives the reason.
     Failed(String),
 }
 
 impl Arriving {
-    /// Prepares to wait; to be called before the command is started, so that nothing is missed.
+    /// Prepares to wait. Call it before the command is started, so that no event is missed.
     pub(in crate::hold) fn prepare(socket: &Path, now: u64) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (socket.parent(), socket.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -69,25 +70,25 @@ impl Arriving {
             try_at: Some(now),
             give_up_at: now + PATIENCE_MS,
             pause: FIRST_PAUSE_MS,
-            trouble: "it is not there".into(),
+            trouble: "it does not exist".into(),
             upgrading: None,
         };
         arriving.address()?;
         Ok(arriving)
     }
 
-    /// What to wait for, if anything.
+    /// The descriptor to poll, if any.
     pub(in crate::hold) fn handle(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let stream = self.upgrading.as_ref().map(|upgrading| upgrading.stream.as_fd());
         stream.or(self.watch.as_ref().map(AsFd::as_fd)).map(|fd| (fd, PollFlags::IN))
     }
 
-    /// When to step on, whatever happens.
+    /// When to take the next step even without an event.
     pub(in crate::hold) fn due(&self) -> u64 {
         self.try_at.map_or(self.give_up_at, |try_at| try_at.min(self.give_up_at))
     }
 
-    /// Goes as far as it can without waiting.
+    /// Proceeds as far as possible without blocking.
     pub(in crate::hold) fn step(&mut self, now: u64) -> Step {
         self.forget_events();
         if self.upgrading.is_none() {
@@ -105,7 +106,7 @@ impl Arriving {
         }
     }
 
-    /// The last step, since the command ended: all that it ever said is here by now.
+    /// Takes the last step after the command ended: everything it sent has arrived by now.
     pub(in crate::hold) fn finish(&mut self) -> Step {
         match self.upgrade() {
             Step::Ongoing => Step::Failed("the command ended before it was connected to".into()),
@@ -124,7 +125,7 @@ impl Arriving {
                 self.upgrading = Some(upgrading);
                 Step::Ongoing
             }
-            Err(error) => Step::Failed(format!("the server does not upgrade: {error}")),
+            Err(error) => Step::Failed(format!("the server rejected the upgrade: {error}")),
         }
     }
 
@@ -139,8 +140,9 @@ impl Arriving {
         Ok(SocketAddrUnix::new(path.join(&self.name))?)
     }
 
-    /// A socket that is not there is told of when it comes. One that is there, or a link to it, gives no
-    /// sign when its server begins to listen, and so is tried again.
+    /// Schedules the next attempt. A missing socket is reported by the watch when it appears. An
+    /// existing one, or a link to it, gives no event when its server starts to listen, so it is
+    /// polled.
     fn try_later(&mut self, error: io::Error, now: u64) {
         self.trouble = error.to_string();
         if self.watch.is_some() && !self.is_there() {
@@ -165,7 +167,7 @@ impl Arriving {
         }
     }
 
-    /// Empties the watch, which would otherwise go on telling of the same.
+    /// Empties the watch, which would otherwise report the same events again.
     fn forget_events(&self) {
         let mut events = [0; 4096];
         while let Some(watch) = &self.watch
@@ -174,21 +176,21 @@ impl Arriving {
     }
 }
 
-/// Sends the upgrade request. The path stays until it is answered: Codex before 0.157 changes the mode of the path
-/// after it listens, and exits if the path is gone.
+/// Sends the upgrade request. The path stays until the answer: Codex before 0.157 changes the
+/// path's mode after it listens, and exits if the path is gone.
 fn shake_hands(server: Server, mut stream: UnixStream) -> io::Result<Upgrading> {
     server.require_one_name()?;
     let upgrade = Upgrade::new(random()?);
-    // A fresh socket takes a request as a whole.
+    // A fresh socket takes the whole request in one write.
     stream.write_all(upgrade.request().as_bytes())?;
     Ok(Upgrading { server, stream, upgrade })
 }
 
 fn not_ours(error: &io::Error) -> Step {
-    Step::Failed(format!("the server is not ours: {error}"))
+    Step::Failed(format!("the server's socket cannot be trusted: {error}"))
 }
 
-/// Random bytes: keys and masks have no secret to keep here, but the protocol wants them so.
+/// Random bytes. Keys and masks protect nothing here, but the protocol requires them.
 pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     match getrandom(&mut bytes, GetRandomFlags::empty())? {
@@ -267,7 +269,7 @@ mod tests {
         listener.accept().unwrap().0.read_exact(&mut start).unwrap();
         assert_eq!(&start, b"GET / HTTP/1.1\r\n");
         let why = failed(arriving.step(31_000));
-        assert!(why.starts_with("the server does not upgrade"), "it closed: {why}");
+        assert!(why.starts_with("the server rejected the upgrade"), "it closed: {why}");
         let (_dir, socket, mut arriving) = self::arriving();
         let _listener = UnixListener::bind(&socket).unwrap();
         arriving.step(1000);

@@ -1,4 +1,5 @@
-//! The frames of a WebSocket (RFC 6455, section 5): read piece by piece with a bounded memory, written whole.
+//! WebSocket frames (RFC 6455, section 5): decoded incrementally with bounded memory, encoded
+//! whole.
 
 /// The longest payload of a control frame.
 const MAX_CONTROL: usize = 125;
@@ -16,7 +17,7 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// What a frame that we send says.
+/// The content of a frame that we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Saying<'a> {
     Text(&'a [u8]),
@@ -24,7 +25,7 @@ pub(super) enum Saying<'a> {
     Close,
 }
 
-/// Makes the frame of a saying, masked as those of a client have to be.
+/// Encodes a frame, masked as a client's frames must be.
 pub(super) fn encode(saying: Saying<'_>, mask: [u8; 4]) -> Vec<u8> {
     let (opcode, payload) = match saying {
         Saying::Text(text) => (TEXT, text),
@@ -49,24 +50,24 @@ pub(super) fn encode(saying: Saying<'_>, mask: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// What the bytes of one read said besides text.
+/// The result of decoding one read, besides text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::hold) struct Heard {
-    /// The last ping; a server is owed an answer to no more than that.
+    /// The last ping; a server expects an answer only to that one.
     pub(in crate::hold) ping: Option<Vec<u8>>,
     /// The length of the first binary message of the connection.
     pub(in crate::hold) binary: Option<u64>,
-    /// Why the connection is over, if it is.
+    /// Why the connection ended, if it did.
     pub(in crate::hold) over: Option<String>,
 }
 
-/// The reader of a server's frames.
+/// The decoder of a server's frames.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     header: Vec<u8>,
-    /// The frame whose header was read, until its payload was.
+    /// The frame whose payload is being read.
     frame: Option<Frame>,
-    /// The message whose last frame has not been read.
+    /// The message whose last frame has not been read yet.
     message: Option<Message>,
     control: Vec<u8>,
     binary_seen: bool,
@@ -94,10 +95,10 @@ enum Message {
 }
 
 impl Decoder {
-    /// Takes bytes as they come and adds what they hold of text messages, one line each. A line feed within a
-    /// message, which in JSON stands only between tokens, becomes a space.
+    /// Decodes bytes as they arrive and appends their text messages to `text`, one line each. A
+    /// line feed within a message, which JSON allows only between tokens, becomes a space.
     ///
-    /// Whether the text is UTF-8 is for its readers to judge, as with a pipe.
+    /// Readers check whether the text is UTF-8, as with a pipe.
     pub(super) fn decode(&mut self, mut bytes: &[u8], text: &mut Vec<u8>) -> Heard {
         let mut heard = Heard::default();
         while heard.over.is_none() && !bytes.is_empty() {
@@ -125,7 +126,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Judges a header and opens its message.
+    /// Validates a header and opens its message.
     fn begin(&mut self, header: &[u8]) -> Result<Frame, &'static str> {
         let (first, second) = (header[0], header[1]);
         let (is_final, opcode) = (first & FINAL != 0, first & !FINAL & !RESERVED);
@@ -140,10 +141,10 @@ impl Decoder {
             (CLOSE, _) => Kind::Close,
             (PING, _) => Kind::Ping,
             (PONG, _) => Kind::Pong,
-            _ => return Err("a frame of the server is of an unknown kind or out of order"),
+            _ => return Err("a frame of the server has an unknown type or is out of order"),
         };
         if kind != Kind::Data && (!is_final || left > MAX_CONTROL as u64) {
-            return Err("a control frame of the server is too long or in parts");
+            return Err("a control frame of the server is too long or fragmented");
         }
         Ok(Frame { kind, is_final, left })
     }
@@ -165,7 +166,7 @@ impl Decoder {
         Frame { left: frame.left - length as u64, ..frame }
     }
 
-    /// Closes the frame, if all of it was read, and with the last one its message.
+    /// Closes the frame if it was read completely, and its message after the last frame.
     fn end_frame(&mut self, text: &mut Vec<u8>, heard: &mut Heard) {
         let Some(frame) = self.frame.take_if(|frame| frame.left == 0) else { return };
         let control = std::mem::take(&mut self.control);
@@ -189,7 +190,7 @@ impl Decoder {
     }
 }
 
-/// How long a header is, as far as its bytes tell; at least two.
+/// The header's length, as far as its bytes show; at least two.
 fn header_len(header: &[u8]) -> usize {
     match header.get(1).map(|byte| byte & !MASKED) {
         Some(126) => 4,
@@ -225,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// A server's frame, without a mask.
+    /// A server's frame, unmasked.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![first];
         match payload.len() {
@@ -319,7 +320,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the stream is cut into reads, the text is the same, and no longer than the bytes read.
+        /// The text is the same however the stream is split into reads, and no longer than the
+        /// input.
         #[test]
         fn any_cut_gives_the_same_lines(
             messages in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..4), 0..6),

@@ -1,4 +1,4 @@
-//! The two halves of the connection, for those who know them as the command's output and input.
+//! The connection's reader and writer, which serve as the command's output and input.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,19 +7,19 @@ use std::os::unix::net::UnixStream;
 use super::arriving::random;
 use super::frames::{Decoder, Heard, Saying, encode};
 
-/// The half that reads.
+/// The reading half.
 pub(in crate::hold) struct Receiver {
     stream: UnixStream,
     decoder: Decoder,
 }
 
-/// The half that writes. Frames go out one after the other, so a pong never parts a message.
+/// The writing half. Frames are sent one after the other, so a pong never splits a message.
 pub(in crate::hold) struct Sender {
     stream: UnixStream,
-    /// What is left of the frame that is on its way.
+    /// The rest of the frame being sent.
     unsent: Vec<u8>,
     sent: usize,
-    /// The answer to the last ping, for which its turn has not come.
+    /// The answer to the last ping, waiting for its turn.
     pong: Option<Vec<u8>>,
 }
 
@@ -32,7 +32,7 @@ impl Receiver {
         self.stream.read(buffer)
     }
 
-    /// Makes lines of what was read.
+    /// Decodes the bytes read into lines.
     pub(in crate::hold) fn decode(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Heard {
         self.decoder.decode(bytes, text)
     }
@@ -49,12 +49,12 @@ impl Sender {
         Self { stream, unsent: Vec::new(), sent: 0, pong: None }
     }
 
-    /// Whether something waits for the socket to take it.
+    /// Whether something waits to be sent.
     pub(in crate::hold) fn is_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.pong.is_some()
     }
 
-    /// Owes the answer to a ping, in place of one that is owed and no longer wanted.
+    /// Schedules the answer to a ping. It replaces an older answer that is still pending.
     pub(in crate::hold) fn owe_pong(&mut self, payload: Vec<u8>) {
         self.pong = Some(payload);
     }
@@ -64,7 +64,7 @@ impl Sender {
         self.begin_frame(Saying::Text(text))
     }
 
-    /// Sends what is unsent, as far as the socket takes it; `WouldBlock` if it does not take all.
+    /// Sends the pending bytes; fails with `WouldBlock` if the socket does not take all of them.
     pub(in crate::hold) fn flush(&mut self) -> io::Result<()> {
         self.send()?;
         if let Some(pong) = self.pong.take() {
@@ -74,7 +74,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes leave of the server if a frame of its own can say so. Whether it hears that is its affair.
+    /// Sends a close frame if no other frame is being sent. The server need not receive it.
     pub(in crate::hold) fn take_leave(&mut self) {
         if self.unsent.is_empty() && self.begin_frame(Saying::Close).is_ok() {
             self.send().ok();
@@ -95,7 +95,7 @@ impl Sender {
                 Err(error) => return Err(error),
             }
         }
-        // A long message leaves no buffer behind: most of the time nothing is sent.
+        // A long message leaves no buffer behind: most of the time nothing is being sent.
         (self.unsent, self.sent) = (Vec::new(), 0);
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! The one connection to a command that listens on a Unix socket as a WebSocket server: found, upgraded,
-//! kept for the life of the launch. Nobody else reaches the server but through us.
+//! The single connection to a command that listens on a Unix socket as a WebSocket server. It is
+//! established once and kept for the life of the launch. Other clients reach the server only
+//! through the holder.
 //!
-//! The framing is our own, since a message of any length has to reach the journal piece by piece: the
-//! libraries for it put a message together in memory first.
+//! The framing is implemented here because a message of any length must reach the journal piece by
+//! piece. The existing libraries assemble each message in memory first.
 
 mod arriving;
 mod frames;

@@ -1,6 +1,7 @@
-//! The server's socket: found by its path, then taken away from it, and kept by a descriptor.
+//! The server's socket: found by its path, then unlinked, and kept as a descriptor.
 //!
-//! A socket without a name is one that nobody else can connect to, and the server hears whoever connects.
+//! No other process can connect to a socket without a name, and the server accepts every client
+//! that connects.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,28 +18,29 @@ use rustix::process::geteuid;
 
 const OTHER_NAME: &str = "the socket has another name";
 
-/// A socket that is connected to by descriptor, whatever becomes of its name.
+/// A socket that is connected to by descriptor, independent of its name.
 #[derive(Debug)]
 pub(in crate::hold) struct Server {
     handle: OwnedFd,
 }
 
 impl Server {
-    /// Finds what has this name, or what a link of this name leads to: Codex makes a link where the path is long.
+    /// Opens the entry with this name, following a link: Codex creates a link where the path is
+    /// long.
     pub(super) fn find(dir: &OwnedFd, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         Ok(Self { handle: rustix::fs::openat(dir, name.as_bytes(), flags, Mode::empty())? })
     }
 
-    /// Connects without waiting. The server must be our own user's, and one of the processes that we hold: the command
-    /// could have a link lead to any other server of the user.
+    /// Connects without blocking. The server must belong to our own user and be a process of our
+    /// command: the command could link to any other server of the user.
     pub(super) fn connect(&self) -> io::Result<UnixStream> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(self.path())?)?;
         let server = peer::credentials(&socket).map_err(io::Error::other)?;
         if server.uid != geteuid().as_raw() {
-            return Err(io::Error::other("the server is another user's"));
+            return Err(io::Error::other("the server belongs to another user"));
         }
         let own = std::process::id();
         if !process::family(server.pid)?.iter().any(|stat| stat.pid == own) {
@@ -47,7 +49,7 @@ impl Server {
         Ok(socket.into())
     }
 
-    /// Fails if the socket has more than one name: the others would stay when one is taken away.
+    /// Fails if the socket has more than one name: the others would remain after one is removed.
     pub(super) fn require_one_name(&self) -> io::Result<()> {
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 | 1 => Ok(()),
@@ -55,8 +57,9 @@ impl Server {
         }
     }
 
-    /// Takes the socket's name away. One that has another name stays open to others, which is an error. Others do
-    /// not reach it by our descriptor, since a holder is hidden from its user's other processes.
+    /// Removes the socket's name. Fails if the socket has another name, through which others could
+    /// connect. They cannot use our descriptor, because a holder is hidden from the user's other
+    /// processes.
     pub(super) fn take_away(&self) -> io::Result<()> {
         self.remove_name(&fs::read_link(self.path())?)?;
         match rustix::fs::fstat(&self.handle)?.st_nlink {
@@ -65,7 +68,7 @@ impl Server {
         }
     }
 
-    /// Removes the name of this very socket, and nothing that was put there meanwhile.
+    /// Removes the name only if it still belongs to this socket.
     fn remove_name(&self, path: &Path) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::other("the socket has no name"));
@@ -77,7 +80,7 @@ impl Server {
             rustix::fs::fstat(&self.handle)?,
         );
         if (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino) {
-            return Err(io::Error::other("the socket's name was given to something else"));
+            return Err(io::Error::other("the socket's path now belongs to another file"));
         }
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
     }

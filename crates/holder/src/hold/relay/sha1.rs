@@ -1,5 +1,5 @@
-//! SHA-1, which a WebSocket's handshake asks for. It protects nothing there: it shows that the server
-//! speaks the protocol.
+//! SHA-1, which the WebSocket handshake requires. It protects nothing there; it only shows that the
+//! server speaks the protocol.
 
 const BLOCK: usize = 64;
 

@@ -1,4 +1,4 @@
-//! The handshake that turns a fresh connection into a WebSocket's (RFC 6455, section 4).
+//! The handshake that upgrades a new connection to a WebSocket (RFC 6455, section 4).
 
 use std::io::{self, Read};
 
@@ -9,12 +9,12 @@ use super::sha1::sha1;
 
 /// The longest answer of a server.
 const MAX_ANSWER: usize = 8 << 10;
-/// As much of a refusal is quoted.
+/// How much of a refusal is quoted.
 const MAX_QUOTED: usize = 100;
-/// What the protocol adds to a key before it is hashed.
+/// The constant that the protocol appends to a key before hashing it.
 const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// A handshake in progress: asked, and answered in part.
+/// A handshake in progress: the request is sent, the answer partly read.
 pub(super) struct Upgrade {
     key: String,
     answer: Vec<u8>,
@@ -33,8 +33,8 @@ impl Upgrade {
         )
     }
 
-    /// Reads on, byte by byte, so that what follows the answer stays in the socket. Says whether the answer
-    /// is complete; what is no consent is an error.
+    /// Reads the answer byte by byte, so that the bytes after it stay in the socket. Returns true
+    /// once the answer is complete, and an error if it is not an acceptance.
     pub(super) fn read(&mut self, mut stream: impl Read) -> io::Result<bool> {
         while !self.answer.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
@@ -46,7 +46,7 @@ impl Upgrade {
                 Err(error) => return Err(error),
             }
             if self.answer.len() > MAX_ANSWER {
-                return Err(io::Error::other("its answer has no end"));
+                return Err(io::Error::other("its answer is too long"));
             }
         }
         self.check().map(|()| true)
@@ -67,13 +67,13 @@ impl Upgrade {
         };
         let upgraded = value("upgrade").is_some_and(|to| to.eq_ignore_ascii_case("websocket"));
         if !upgraded || value("sec-websocket-accept") != Some(&accept(&self.key)) {
-            return Err(io::Error::other("its answer is none of a WebSocket"));
+            return Err(io::Error::other("its answer is not a WebSocket upgrade"));
         }
         Ok(())
     }
 }
 
-/// What a server answers to a key.
+/// The server's expected answer to a key.
 fn accept(key: &str) -> String {
     STANDARD.encode(sha1(format!("{key}{MAGIC}").as_bytes()))
 }
@@ -82,7 +82,7 @@ fn accept(key: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The example of the RFC.
+    /// The example from the RFC.
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
     const GOOD: &str = "HTTP/1.1 101 Switching Protocols\r\nUPGRADE: WebSocket\r\nconnection: Upgrade\r\n\
          sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
@@ -107,9 +107,9 @@ mod tests {
             assert!(error.contains(why), "{error}");
         };
         refused(&GOOD.replace("101 Switching", "403 Forbidden"), "HTTP/1.1 403 Forbidden");
-        refused(&GOOD.replace("s3pPL", "S3pPL"), "none of a WebSocket");
-        refused(&GOOD.replace("WebSocket", "h2c"), "none of a WebSocket");
+        refused(&GOOD.replace("s3pPL", "S3pPL"), "not a WebSocket upgrade");
+        refused(&GOOD.replace("WebSocket", "h2c"), "not a WebSocket upgrade");
         refused(&GOOD.replace("\r\n\r\n", ""), "unexpected end of file");
-        refused(&"x".repeat(MAX_ANSWER + 1), "has no end");
+        refused(&"x".repeat(MAX_ANSWER + 1), "is too long");
     }
 }

@@ -1,5 +1,5 @@
-//! People who speak with the server themselves, through a door of ours: who may pass is checked there, and what
-//! they and the server say to each other is carried through unread.
+//! Lets users talk to the server directly, through a listener of the holder. The listener checks
+//! each peer, and the traffic is proxied unread.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -18,19 +18,19 @@ use crate::hold::admission::Admission;
 use crate::hold::output::is_transient;
 use crate::spec::Door;
 
-/// Visitors at one time.
+/// Maximum number of proxied connections.
 const MAX_VISITS: usize = 8;
-/// Bytes carried at one time.
+/// Bytes copied in one step.
 const CHUNK: usize = 16 << 10;
-/// As often is carried on in one direction before others have their turn.
+/// Maximum number of chunks copied in one direction before yielding.
 const MAX_CHUNKS: usize = 16;
-/// What is said to who may not pass.
+/// Response sent to rejected peers.
 const REFUSAL: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// The door and those who are inside.
+/// The listener and its proxied connections.
 pub(in crate::hold) struct Visits {
     listener: UnixListener,
-    /// Where the door is, for its removal.
+    /// The listener's location, for its removal.
     dir: OwnedFd,
     name: OsString,
     admission: Admission,
@@ -39,18 +39,18 @@ pub(in crate::hold) struct Visits {
     next: u64,
 }
 
-/// One visitor and the connection that was made for it.
+/// One user's connection and the server connection made for it.
 struct Visit {
     number: u64,
     person: UnixStream,
     server: UnixStream,
-    /// What was read from the one and not yet taken by the other.
+    /// Bytes read from one side and not yet written to the other.
     to_server: Vec<u8>,
     to_person: Vec<u8>,
 }
 
 impl Visits {
-    /// Opens the door.
+    /// Opens the listener.
     pub(in crate::hold) fn open(
         door: &Door,
         admission: Admission,
@@ -73,7 +73,7 @@ impl Visits {
         &self.listener
     }
 
-    /// What to wait for, each with the visit that it belongs to.
+    /// The descriptors to poll, each with its connection's number.
     pub(in crate::hold) fn sockets(
         &self,
     ) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
@@ -82,12 +82,12 @@ impl Visits {
         })
     }
 
-    /// How many are inside.
+    /// The number of proxied connections.
     pub(in crate::hold) fn count(&self) -> u32 {
         u32::try_from(self.inside.len()).unwrap_or(u32::MAX)
     }
 
-    /// Lets the next one in, or tells it that it may not pass.
+    /// Accepts the next connection, or rejects it with a response.
     pub(in crate::hold) fn accept(&mut self) -> io::Result<()> {
         let (mut person, _) = self.listener.accept()?;
         person.set_nonblocking(true)?;
@@ -100,7 +100,7 @@ impl Visits {
         Ok(())
     }
 
-    /// Carries on for one visitor, who is forgotten when it has left.
+    /// Copies data of one connection, and removes the connection once a side has closed it.
     pub(in crate::hold) fn carry(&mut self, number: u64) {
         self.inside.retain_mut(|visit| visit.number != number || visit.carry().is_ok());
     }
@@ -108,7 +108,7 @@ impl Visits {
 
 impl Drop for Visits {
     fn drop(&mut self) {
-        // A socket that stays is refused by the kernel from now on.
+        // If the socket file remains, the kernel refuses connections to it from now on.
         rustix::fs::unlinkat(&self.dir, self.name.as_bytes(), AtFlags::empty()).ok();
     }
 }
@@ -119,30 +119,32 @@ impl Visit {
         Self { number, person, server, to_server, to_person }
     }
 
-    /// In each direction either something is read, or what was read waits for the other side to take it.
+    /// In each direction, either the source is polled for reading or the target for writing.
     fn interests(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let (mut person, mut server) = (PollFlags::empty(), PollFlags::empty());
-        match self.to_server.is_empty() {
-            true => person |= PollFlags::IN,
-            false => server |= PollFlags::OUT,
+        if self.to_server.is_empty() {
+            person |= PollFlags::IN;
+        } else {
+            server |= PollFlags::OUT;
         }
-        match self.to_person.is_empty() {
-            true => server |= PollFlags::IN,
-            false => person |= PollFlags::OUT,
+        if self.to_person.is_empty() {
+            server |= PollFlags::IN;
+        } else {
+            person |= PollFlags::OUT;
         }
-        // A side that hung up would wake us without end while nothing can be done about it.
+        // A side that hung up would wake us forever while nothing can be done about it.
         let sides = [(self.person.as_fd(), person), (self.server.as_fd(), server)];
         sides.into_iter().filter(|(_, flags)| !flags.is_empty()).collect()
     }
 
-    /// An error means that the visit is over. An end is read only when all that was said before is delivered.
+    /// An error ends the connection. A side's end is read only after its earlier data is delivered.
     fn carry(&mut self) -> io::Result<()> {
         pass(&self.person, &self.server, &mut self.to_server)?;
         pass(&self.server, &self.person, &mut self.to_person)
     }
 }
 
-/// Carries on in one direction as far as it goes without waiting. An error means that a side is gone.
+/// Copies in one direction as far as possible without blocking. An error means that a side is gone.
 fn pass(mut from: &UnixStream, mut to: &UnixStream, held: &mut Vec<u8>) -> io::Result<()> {
     let mut chunk = [0; CHUNK];
     for _ in 0..MAX_CHUNKS {
@@ -160,7 +162,7 @@ fn pass(mut from: &UnixStream, mut to: &UnixStream, held: &mut Vec<u8>) -> io::R
             Err(error) => return Err(error),
         }
         if held.is_empty() {
-            // Nothing is kept for a visitor who is silent.
+            // An idle connection keeps no buffer.
             *held = Vec::new();
         }
     }

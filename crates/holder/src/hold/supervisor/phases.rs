@@ -1,5 +1,5 @@
-//! What follows from the state and the time, whatever woke the holder: limits, records, the way from the
-//! leader's end to the tree's.
+//! State changes that follow from the state and the time, whatever woke the holder: limits,
+//! records, and the steps from the leader's end to the tree's.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use crate::record::{EXIT_FILE, EndedBy, GONE_FILE, Gone, RECORD_VERSION};
 use crate::tree::living_below;
 use crate::wire::Notice;
 
-/// Zombies of orphans are reaped no more often than this.
+/// The minimum time between two reaps of orphaned zombies.
 const REAP_MS: u64 = 1000;
 
 impl Supervisor {
@@ -29,13 +29,13 @@ impl Supervisor {
         self.reap_orphans(now);
         self.tell_growth();
         self.clients.flush();
-        // Who left is known now.
+        // Closed connections are known by now.
         if self.tell_visits() {
             self.clients.flush();
         }
     }
 
-    /// Brings to disk what it refused, when that is due.
+    /// Retries the refused writes when this is due.
     pub(super) fn retry_disk(&mut self, now: u64) {
         if self.journal.is_stuck() && self.may_write(now) {
             let failed = self.journal.retry().is_err();
@@ -68,7 +68,7 @@ impl Supervisor {
         }
     }
 
-    /// Writes `exit.json` when the leader ended and all that it wrote is in the journal.
+    /// Writes `exit.json` once the leader has ended and all its output is in the journal.
     fn record_exit(&mut self, now: u64) {
         if self.leader.recorded || !self.leader.has_ended() || !self.is_drained(now) {
             return;
@@ -81,16 +81,16 @@ impl Supervisor {
                 self.leader.recorded = true;
                 self.tell_growth();
                 self.clients.tell_all(Notice::Exited);
-                // Whoever waits is told before the disk is waited for: after a power loss the end is
-                // known by the new boot anyway, without its code at worst.
+                // Waiting clients are notified before the sync to disk. After a power loss the new
+                // boot id proves the end anyway, at worst without the exit code.
                 self.clients.flush();
                 self.dir.sync_record(EXIT_FILE).ok();
             }
         }
     }
 
-    /// Reads what the pipes hold, and says whether it is all on disk. After an end because of the output
-    /// limit nothing more is wanted.
+    /// Reads the remaining output of the pipes. Returns true if it is all on disk. After an end
+    /// because of the output limit no more output is wanted.
     fn is_drained(&mut self, now: u64) -> bool {
         if self.journal.is_stuck() || !self.may_write(now) {
             return false;
@@ -104,7 +104,7 @@ impl Supervisor {
         !self.journal.is_stuck()
     }
 
-    /// Goes one phase on, if it is time.
+    /// Enters the next phase if it is time.
     fn step(&mut self, now: u64) -> bool {
         match &mut self.phase {
             Phase::Running => self.begin_to_settle(),
@@ -147,7 +147,7 @@ impl Supervisor {
         true
     }
 
-    /// Without the leader's record there is no end, whoever else is gone.
+    /// Without the leader's record nothing has ended, even if all processes are gone.
     fn end_on(&mut self, stage: Stage, leftovers: u32, now: u64) -> bool {
         self.leader.look(now);
         if !self.leader.recorded || stage == Stage::Ongoing {
@@ -166,7 +166,7 @@ impl Supervisor {
         match self.dir.write_record(GONE_FILE, &gone) {
             Ok(()) => {
                 self.clients.tell_all(Notice::Gone);
-                // Whoever started us takes success for: nothing of the command is left.
+                // Our starter takes success to mean that no process of the command is left.
                 let verified = gone.verified;
                 self.phase =
                     Phase::Left(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE });
@@ -177,7 +177,7 @@ impl Supervisor {
         false
     }
 
-    /// Orphans below us become our children; their zombies are collected while we are awake anyway.
+    /// Orphans below us become our children; their zombies are reaped whenever we are awake anyway.
     fn reap_orphans(&mut self, now: u64) {
         if now < self.reap_at {
             return;
@@ -200,7 +200,7 @@ impl Supervisor {
     }
 }
 
-/// Whether the launch directory itself was removed: then there is nowhere to write a record.
+/// Whether the launch directory itself was removed, so that no record can be written.
 fn is_removed(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }

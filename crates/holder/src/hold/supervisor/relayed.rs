@@ -1,4 +1,5 @@
-//! A command that listens: its connection comes to stand, is kept, and ends. Others speak with it through a door.
+//! A listening command: its connection is established, kept, and closed. Users connect through the
+//! listener.
 
 use std::os::unix::net::UnixStream;
 
@@ -9,7 +10,7 @@ use crate::journal::RelayNote;
 use crate::wire::Notice;
 
 impl Supervisor {
-    /// What is due about the connection, whatever woke the holder.
+    /// Takes the connection's due steps, whatever woke the holder.
     pub(super) fn follow_relay(&mut self, now: u64) {
         if self.arriving.as_ref().is_some_and(|arriving| now >= arriving.due()) {
             self.arrive();
@@ -18,20 +19,20 @@ impl Supervisor {
             self.input.owe_pong(ping);
             self.write_input();
         }
-        // What is both ways is closed both ways.
+        // A bidirectional channel is closed in both directions.
         let both_ways = self.rules.is_relayed || self.terminal.is_some();
         if both_ways && self.output.is_stdout_closed() {
             self.refuse_all_writes();
         }
     }
 
-    /// Goes on towards a connection.
+    /// Continues establishing the connection.
     pub(super) fn arrive(&mut self) {
         let step = self.arriving.as_mut().map(|arriving| arriving.step(mono_ms()));
         self.arrive_by(step.unwrap_or(Step::Ongoing), |why| RelayNote::RelayFailed { why });
     }
 
-    /// The command ended: either the connection stands or it never will.
+    /// After the command ended: the connection is established now or never.
     pub(super) fn finish_arriving(&mut self) {
         if let Some(arriving) = &mut self.arriving {
             let step = arriving.finish();
@@ -39,7 +40,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets somebody in who wants to speak with the command. One that left meanwhile is gone.
+    /// Accepts a user who wants to talk to the command. A peer that has already left is ignored.
     pub(super) fn let_in(&mut self) {
         if let Some(visits) = &mut self.visits {
             visits.accept().ok();
@@ -52,7 +53,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells how many speak with the command, and says whether that has changed.
+    /// Reports the number of connected users. Returns true if it changed.
     pub(super) fn tell_visits(&mut self) -> bool {
         let people = self.people();
         let changed = std::mem::replace(&mut self.told_people, people) != people;
@@ -62,12 +63,12 @@ impl Supervisor {
         changed
     }
 
-    /// How many speak with the command themselves, through a connection or at its terminal.
+    /// The number of users who talk to the command directly, through a connection or its terminal.
     pub(super) fn people(&self) -> u32 {
         self.visits.as_ref().map_or(0, Visits::count) + self.clients.attended()
     }
 
-    /// Gives up the input and whoever waits for it.
+    /// Closes the input and refuses all pending writes.
     pub(super) fn refuse_all_writes(&mut self) {
         let unread = self.input.abandon();
         self.refuse_writes(unread);
@@ -98,7 +99,8 @@ impl Supervisor {
         self.write_input();
     }
 
-    /// Without a door, or if it does not open, nobody comes to the server any more: its socket has no name.
+    /// Without a listener, or if it cannot be opened, no client can reach the server any more: its
+    /// socket has no name.
     fn open_door(&mut self, server: Server) {
         let door = self.rules.door.as_ref();
         let admission = &self.rules.admission;

@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! Client requests.
 
 use rustix::process::{Signal, kill_process_group};
 
@@ -23,7 +23,7 @@ impl Supervisor {
         }
     }
 
-    /// Does what a client asks. A write that is queued is answered later.
+    /// Handles a client's request. A queued write is answered later.
     fn handle(&mut self, client: u64, Request { id, op, .. }: Request) -> Option<Reply> {
         match op {
             Op::Write { key, data, secret } => {
@@ -33,11 +33,11 @@ impl Supervisor {
                 return write_reply(id, accepted);
             }
             Op::Mask { forms } => {
-                return Some(match self.output.mask(forms.into_iter().map(|form| form.0)) {
-                    true => Reply::done(id),
-                    false => {
-                        Reply::refused(Some(id), FaultCode::BadRequest, "not all can be masked")
-                    }
+                let accepted = self.output.mask(forms.into_iter().map(|form| form.0));
+                return Some(if accepted {
+                    Reply::done(id)
+                } else {
+                    Reply::refused(Some(id), FaultCode::BadRequest, "not all forms can be masked")
                 });
             }
             Op::CloseStdin => {
@@ -75,7 +75,7 @@ impl Supervisor {
         }
     }
 
-    /// Sets the limit; it also makes a disk that took no more be tried at once.
+    /// Sets the limit. This also retries refused disk writes at once.
     fn set_limit(&mut self, limit: u64) {
         self.retry_at = self.retry_at.map(|_| mono_ms());
         self.retry_disk(mono_ms());

@@ -1,5 +1,4 @@
-//! The command as somebody at a terminal has it before them: what is on its screen, what is typed, and whether it
-//! was stopped.
+//! The command as seen at its terminal: its screen, the typed keys, and whether it is stopped.
 
 use rustix::process::{Signal, kill_process_group};
 
@@ -13,7 +12,7 @@ use crate::spec::{MAX_SIDE, Tty};
 use crate::wire::{FaultCode, Notice, Reply};
 
 impl Supervisor {
-    /// Takes note of the command's being stopped and going on.
+    /// Handles the command's stops and continues.
     pub(super) fn see_stops(&mut self) {
         while !self.journal.is_stuck()
             && let Some(change) = self.leader.next_change()
@@ -21,14 +20,14 @@ impl Supervisor {
             let suspended = self.leader.suspended().unwrap_or(false);
             match change.reaction(self.standing(), suspended) {
                 Reaction::Tell { suspended } => self.tell_suspended(suspended),
-                // Should it be gone, its end is seen.
+                // If the process is gone, its end is observed separately.
                 Reaction::Wake => drop(kill_process_group(self.leader.pid, Signal::CONT)),
                 Reaction::Nothing => {}
             }
         }
     }
 
-    /// Shows to all viewports what came on the terminal.
+    /// Sends new terminal output to all viewports.
     pub(super) fn show(&mut self) {
         let shown = self.output.take_shown();
         if !shown.is_empty() {
@@ -36,11 +35,12 @@ impl Supervisor {
         }
     }
 
-    /// Has what flows on gathered, unless somebody looks at it.
+    /// Gathers continuing output, unless a user is watching.
     pub(super) fn keep_pace(&mut self, read: u64) {
-        match self.clients.attended() > 0 {
-            true => self.pace.hurry(),
-            false => self.pace.read(read, mono_ms()),
+        if self.clients.attended() > 0 {
+            self.pace.hurry();
+        } else {
+            self.pace.read(read, mono_ms());
         }
     }
 
@@ -48,14 +48,14 @@ impl Supervisor {
         let Some(terminal) = self.terminal else { return no_terminal(id) };
         let Some(size) = size.checked() else {
             let text = format!(
-                "a terminal cannot have {}x{} characters: each side has 1 to {MAX_SIDE}",
+                "a terminal cannot be {}x{}: each side must be 1 to {MAX_SIDE}",
                 size.columns, size.rows
             );
             return Reply::refused(Some(id), FaultCode::BadRequest, text);
         };
         match terminal.resize(size) {
             Ok(()) => {
-                // What is drawn from here on can be understood only with the size.
+                // Later output can be understood only with this size.
                 let note = Note::Resized { columns: size.columns, rows: size.rows };
                 if self.journal.note(mono_ms(), note).is_err() {
                     self.disk_refused();
@@ -78,12 +78,12 @@ impl Supervisor {
         Reply::done(id)
     }
 
-    /// Types what a person typed. It is answered later unless it was refused.
+    /// Writes a user's keys. The request is answered later unless it is refused.
     pub(super) fn type_in(&mut self, typist: Waiter, bytes: Vec<u8>) -> Option<Reply> {
         let id = typist.request;
-        let Some(terminal) = self.terminal.filter(|_| self.clients.is_viewport(typist.client))
-        else {
-            let text = "only a viewport types; ask for a view first";
+        let typed_at = if self.clients.is_viewport(typist.client) { self.terminal } else { None };
+        let Some(terminal) = typed_at else {
+            let text = "only a viewport may type; request a view first";
             return Some(Reply::refused(Some(id), FaultCode::BadRequest, text));
         };
         let accepted = self.input.type_in(bytes, terminal.is_asking_for_secret(), typist);

@@ -1,4 +1,4 @@
-//! The terminal that an agent has of its own, shown in the one of whoever asks.
+//! Shows an agent's own terminal in the user's terminal.
 
 use std::{
     io::{self, PipeReader, Write as _, stdin, stdout},
@@ -17,8 +17,8 @@ use tokio::{
 
 use crate::{error::chain, viewport::OwnWindow};
 
-/// Shows the terminal of a launch until the person leaves, with Ctrl-\, or the agent's holder does. In a window of
-/// tmux a person is there only while it is shown.
+/// Shows the terminal of a launch until the user detaches with Ctrl-\ or the agent's holder exits. In a tmux window the
+/// user counts as present only while the window is displayed.
 pub(super) fn show(launch: &Path, window: Option<OwnWindow>) -> Result<Left, ApiError> {
     let cannot =
         |why: &dyn std::error::Error| chain(Code::Refused, "cannot show the terminal", why);
@@ -30,7 +30,7 @@ pub(super) fn show(launch: &Path, window: Option<OwnWindow>) -> Result<Left, Api
     viewport::view(launch, place).map_err(|why| cannot(&why))
 }
 
-/// Shows a program on a terminal of its own until the person leaves with Ctrl-\, it ends, or there is nothing more to show.
+/// Runs a program on its own terminal until the user detaches with Ctrl-\, it ends, or the launch is gone.
 pub(super) fn show_program(
     command: Command,
     is_over: impl Fn() -> bool,
@@ -41,7 +41,7 @@ pub(super) fn show_program(
     viewport::run_program(command, Place { input, output, calls, attended: true }, is_over)
 }
 
-/// The signals that concern a viewport. Whoever is told to end leaves, so that the terminal is given back.
+/// The signals that concern a viewport. A termination signal detaches first, so that the terminal is restored.
 struct Signals {
     resized: Signal,
     terminate: Signal,
@@ -50,7 +50,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// From now on they are passed on as calls.
+    /// Starts forwarding the signals as calls.
     fn hear(window: Option<OwnWindow>) -> io::Result<PipeReader> {
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let (calls, mut caller) = io::pipe()?;
@@ -66,11 +66,9 @@ impl Signals {
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             loop {
                 let call = runtime.block_on(signals.next());
-                let resized = window.as_ref().filter(|_| call == Call::Resized);
-                let seen = resized.map(|window| match window.is_shown() {
-                    true => Call::Attended,
-                    false => Call::Unattended,
-                });
+                let resized = if call == Call::Resized { window.as_ref() } else { None };
+                let shown = resized.map(OwnWindow::is_shown);
+                let seen = shown.map(|shown| if shown { Call::Attended } else { Call::Unattended });
                 let bytes: Vec<u8> =
                     [Some(call), seen].into_iter().flatten().map(Call::byte).collect();
                 if caller.write_all(&bytes).is_err() {

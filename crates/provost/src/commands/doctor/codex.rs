@@ -1,4 +1,4 @@
-//! Codex: which ones there are, which is taken and why, and whether its sandbox works.
+//! Codex: the candidates, which one is chosen and why, and whether its sandbox works.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use provost_config::Resolved;
 
 use crate::{codex::Setup, context::Context, ui::Finding};
 
-/// How to get one.
+/// The command that installs Codex.
 const GET: &str = "npm install -g @openai/codex";
 
 pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<Finding> {
@@ -27,7 +27,7 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<Finding> {
         let named =
             setup.explicit().map_or_else(String::new, |named| format!(" {}", named.path.display()));
         let found = format!(
-            "the project's provost.toml names it{named}; doctor runs nothing that a repository names"
+            "the project's provost.toml names it{named}; doctor runs no program that a repository names"
         );
         return vec![Finding::ok("codex", found)];
     }
@@ -42,8 +42,8 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<Finding> {
     findings
 }
 
-/// Tells of every candidate, and gives the one that a session would get. Only a Codex that was named and
-/// cannot be used is a failure: not everybody wants one.
+/// Describes every candidate and returns the one a session would use. Only a Codex that is configured but unusable is a
+/// failure, because Codex is optional.
 fn candidates(setup: &Setup<'_>) -> (Vec<Finding>, Option<Codex>) {
     let around = setup.surroundings();
     let named = setup.explicit();
@@ -62,21 +62,19 @@ fn candidates(setup: &Setup<'_>) -> (Vec<Finding>, Option<Codex>) {
     };
     let chosen = seen.iter().find(|seen| seen.standing == Standing::Chosen);
     let chosen = chosen.and_then(|chosen| chosen.codex.clone().ok());
-    let told = match seen.is_empty() {
-        true => vec![Finding::ok("codex", format!("not found; `{GET}` gets it"))],
-        false => seen.iter().map(|candidate| told(candidate, chosen.is_some())).collect(),
+    let told = if seen.is_empty() {
+        vec![Finding::ok("codex", format!("not found; install it with `{GET}`"))]
+    } else {
+        seen.iter().map(|candidate| told(candidate, chosen.is_some())).collect()
     };
     (told, chosen)
 }
 
-/// One that is not used is worth a warning only if none is.
+/// Describes one candidate. An unusable one is a warning only if no other is chosen.
 fn told(candidate: &Candidate, some_is_chosen: bool) -> Finding {
     let path = candidate.path.display();
     let also: Vec<String> = candidate.also.iter().map(|path| path.display().to_string()).collect();
-    let also = match also.is_empty() {
-        true => String::new(),
-        false => format!(" (also {})", also.join(", ")),
-    };
+    let also = if also.is_empty() { String::new() } else { format!(" (also {})", also.join(", ")) };
     match (&candidate.codex, candidate.standing) {
         (Ok(codex), Standing::Chosen) => {
             Finding::ok("codex", format!("{path}{also}: {}, used by --agent codex", codex.version))
@@ -91,55 +89,56 @@ fn told(candidate: &Candidate, some_is_chosen: bool) -> Finding {
         (Err(fault), _) => Finding::warn(
             "codex",
             format!("{path}{also}: not usable: {fault}"),
-            format!("{GET} gets one that is (>= {FLOOR})"),
+            format!("install a usable one (>= {FLOOR}) with {GET}"),
         ),
     }
 }
 
-/// A home that was named has to be there.
+/// Checks that a configured home exists.
 fn codex_home(setup: &Setup<'_>) -> Option<Finding> {
     let error = setup.codex_home().err()?;
     Some(Finding::fail("codex home", error.message, "correct it, or leave it out to use ~/.codex"))
 }
 
-/// Without one its first turn fails. A home that is not there is told of already.
+/// Checks the login; without one the first turn fails. A missing home is reported by `codex_home`.
 fn login(setup: &Setup<'_>) -> Option<Finding> {
     setup.codex_home().ok()?;
     Some(match setup.lacks_login(&|_| false) {
-        Ok(None) => Finding::ok("codex login", "a session has what its model's provider asks for"),
+        Ok(None) => Finding::ok(
+            "codex login",
+            "sessions have the credentials that the model provider needs",
+        ),
         Ok(Some(missing)) => Finding::warn("codex login", missing.found, missing.fix),
         Err(error) => Finding::fail("codex login", error.message, "correct Codex's config.toml"),
     })
 }
 
-/// A Codex whose sandbox does not work says so to its model only.
+/// Checks the sandbox, because Codex reports a broken one only to its model.
 fn sandbox(setup: &Setup<'_>, codex: &Codex, temporary: &Path) -> Finding {
     match preflight(codex, &setup.surroundings(), temporary) {
-        Ok(Preflight::Works) => Finding::ok("sandbox", "commands of Codex run in it"),
+        Ok(Preflight::Works) => Finding::ok("sandbox", "works"),
         Ok(Preflight::Broken(broken)) => {
-            let said = match broken.said.is_empty() {
-                true => String::new(),
-                false => format!(": {}", broken.said),
-            };
-            let found = format!("no command of Codex runs in its sandbox{said}");
+            let said =
+                if broken.said.is_empty() { String::new() } else { format!(": {}", broken.said) };
+            let found = format!("Codex cannot run any command in its sandbox{said}");
             Finding::warn("sandbox", found, broken.reason.advice())
         }
         Err(why) => Finding::warn(
             "sandbox",
-            format!("could not be tried: {why}"),
+            format!("could not be tested: {why}"),
             "try `codex sandbox -- true` by hand",
         ),
     }
 }
 
-/// What lies among temporary files is within reach of every sandboxed command.
+/// Warns about a home among temporary files, which every sandboxed command can write to.
 fn reach(home: &Path, temporary: &Path) -> Option<Finding> {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let within = [temporary, Path::new("/tmp")].iter().any(|dir| real(home).starts_with(real(dir)));
     within.then(|| {
         Finding::warn(
             "codex home",
-            "PROVOST_HOME lies among temporary files: there Codex makes no helper programs, and commands in its sandbox may write",
+            "PROVOST_HOME is in a temporary directory: Codex creates no helper programs there, and sandboxed commands can write to it",
             "export PROVOST_HOME=DIRECTORY elsewhere",
         )
     })

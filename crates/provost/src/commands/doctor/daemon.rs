@@ -1,4 +1,4 @@
-//! The daemon: whether it runs, which one, and whether it has what agents need.
+//! The daemon: whether it runs, which one, and whether it has the variables that agents need.
 
 use provost_api::{ApiError, Code, DaemonInfo, PROTOCOL};
 use provost_config::{BUILT_IN, Resolved};
@@ -33,33 +33,31 @@ fn running(home: &Home, info: &Result<DaemonInfo, ApiError>) -> Finding {
         Ok(info) if info.protocol != PROTOCOL => Finding::fail(
             "daemon",
             format!(
-                "version {} speaks protocol {}, this program {PROTOCOL}",
+                "version {} uses protocol {}, but this program uses {PROTOCOL}",
                 info.version, info.protocol
             ),
             "provost daemon stop",
         ),
-        // What the ledger lost is a finding of its own.
-        Ok(info) => match info.read_only.as_ref().filter(|_| info.ledger_loss.is_none()) {
-            Some(why) => Finding::fail(
-                "daemon",
-                format!("nothing can be changed: {why}"),
-                "use a newer provost",
-            ),
-            None => Finding::ok(
+        // A damaged ledger has its own finding.
+        Ok(info) => match &info.read_only {
+            Some(why) if info.ledger_loss.is_none() => {
+                Finding::fail("daemon", format!("read-only: {why}"), "use a newer provost")
+            }
+            Some(_) | None => Finding::ok(
                 "daemon",
                 format!(
-                    "runs, pid {}, version {}, protocol {}",
+                    "running, pid {}, version {}, protocol {}",
                     info.pid, info.version, info.protocol
                 ),
             ),
         },
         Err(error) if error.code == Code::Unreachable => match Keeper::of(home) {
             Ok(Keeper::Nobody) => {
-                Finding::ok("daemon", "does not run; the first command that needs it starts it")
+                Finding::ok("daemon", "not running; the first command that needs it starts it")
             }
             Ok(Keeper::Other) => Finding::warn(
                 "daemon",
-                "does not run, and something else has the ledger",
+                "not running, but another process holds the ledger",
                 "wait for the other command; provost daemon status",
             ),
             Ok(Keeper::Daemon(_)) => {
@@ -71,7 +69,7 @@ fn running(home: &Home, info: &Result<DaemonInfo, ApiError>) -> Finding {
     }
 }
 
-/// What runs and the ledger does not know.
+/// Reports processes that run but are missing from the ledger.
 fn unknown(info: &Result<DaemonInfo, ApiError>) -> Option<Finding> {
     let found = &info.as_ref().ok()?.unknown_holders;
     let names: Vec<String> = found
@@ -81,11 +79,11 @@ fn unknown(info: &Result<DaemonInfo, ApiError>) -> Option<Finding> {
             format!("{}{pid}", holder.command)
         })
         .collect();
-    let what = format!("run unknown to the ledger: {}", names.join(", "));
+    let what = format!("running but not in the ledger: {}", names.join(", "));
     (!found.is_empty()).then(|| Finding::fail("processes", what, "provost ledger recover"))
 }
 
-/// Variables are passed on from the daemon's environment, so they must be there.
+/// Checks `pass_env`: variables are passed on from the daemon's environment, so they must be set there.
 fn passed(config: &Resolved, there: &[String]) -> Finding {
     let agents = config.agents.iter().map(|(agent, keys)| (agent.as_str(), &keys.pass_env));
     let agents = agents.chain([(BUILT_IN, &config.codex.pass_env)]);
@@ -94,12 +92,13 @@ fn passed(config: &Resolved, there: &[String]) -> Finding {
         .filter(|(_, name)| !name.ends_with('*') && !there.iter().any(|have| have == name))
         .map(|(agent, name)| format!("{name} (for {agent})"))
         .collect();
-    match missing.is_empty() {
-        true => Finding::ok("pass_env", "every variable that agents want is set"),
-        false => Finding::warn(
+    if missing.is_empty() {
+        Finding::ok("pass_env", "every variable that agents need is set")
+    } else {
+        Finding::warn(
             "pass_env",
             format!("not set in the daemon: {}", missing.join(", ")),
             "provost daemon stop, then start it where they are set",
-        ),
+        )
     }
 }

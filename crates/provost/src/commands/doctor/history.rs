@@ -1,4 +1,4 @@
-//! The daemon's past: whether it keeps dying, and whether its log tells of a panic.
+//! The daemon's past: repeated crashes, and panics in its log.
 
 use std::{
     io::{Read, Seek, SeekFrom},
@@ -14,19 +14,19 @@ use crate::{
     ui::{Finding, ago},
 };
 
-/// Deaths within this time count together.
+/// The window in which deaths are counted together, in milliseconds.
 const WINDOW_MS: i64 = 10 * 60 * 1_000;
 
-/// So many of them are no accident.
+/// The number of deaths within the window that is reported.
 const TOO_MANY: usize = 3;
 
-/// How much of the end of the log is read.
+/// How much of the end of the log is read, in bytes.
 const TAIL: u64 = 1 << 20;
 
-/// The longest piece of a panic's message that is shown.
+/// The maximum length of a panic message that is shown.
 const MESSAGE: usize = 200;
 
-/// Looks back; `running` is the pid of the daemon that runs.
+/// Examines restarts and the log; `running` is the pid of the running daemon.
 pub(super) fn examine(home: &Home, running: Option<u32>) -> Vec<Finding> {
     let (now, entries) = (clock::now_ms(), history::read(&home.log_dir()));
     let deaths = history::deaths(&entries, running);
@@ -36,11 +36,14 @@ pub(super) fn examine(home: &Home, running: Option<u32>) -> Vec<Finding> {
 fn restarts(now: i64, deaths: &[i64], home: &Home) -> Finding {
     let recent = deaths.iter().filter(|at| now.saturating_sub(**at) <= WINDOW_MS).count();
     match recent {
-        0..TOO_MANY => Finding::ok("restarts", "the daemon does not keep dying"),
+        0..TOO_MANY => Finding::ok("restarts", "the daemon is not crashing repeatedly"),
         _ => Finding::warn(
             "restarts",
             format!("the daemon was started and died {recent} times within 10 minutes"),
-            format!("look into {}, then provost ledger verify", home.log_dir().display()),
+            format!(
+                "check the logs in {}, then run provost ledger verify",
+                home.log_dir().display()
+            ),
         ),
     }
 }
@@ -49,20 +52,20 @@ fn panics(now: i64, log: &Path) -> Finding {
     let (told, written_ms) = tail(log).unwrap_or_default();
     let panics: Vec<&str> = told.lines().filter(|line| line.contains("panicked at")).collect();
     match panics.last() {
-        None => Finding::ok("daemon log", "tells of no panic"),
+        None => Finding::ok("daemon log", "no panics"),
         Some(last) => {
             let last: String = last.chars().take(MESSAGE).collect();
             let (count, when) = (panics.len(), ago(now, written_ms));
             Finding::warn(
                 "daemon log",
-                format!("{count} panics, the log was last written {when}: {last}"),
+                format!("{count} panics, log last written {when}: {last}"),
                 format!("report it with {}, then remove that file", log.display()),
             )
         }
     }
 }
 
-/// Gives the end of a file as text, and when it was written last.
+/// Returns the end of a file as text, and the time of its last change.
 fn tail(path: &Path) -> std::io::Result<(String, i64)> {
     let mut file = agent_file::open(path)?;
     let about = file.metadata()?;
@@ -83,7 +86,7 @@ mod tests {
     fn a_panic_in_the_log_is_told_with_its_place() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("daemon.log");
-        assert_eq!(panics(0, &log).level, Level::Ok, "no log tells of none");
+        assert_eq!(panics(0, &log).level, Level::Ok, "a missing log has no panics");
         let text = "hello\nthread 'owner' (7) panicked at src/x.rs:1:2:\nboom\n";
         std::fs::write(&log, text).unwrap();
         let found = panics(0, &log);

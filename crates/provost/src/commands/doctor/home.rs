@@ -1,4 +1,4 @@
-//! The home: whose it is, where it lies and how much room it has.
+//! The home: its owner, location and free space.
 
 use std::{os::unix::fs::MetadataExt, path::Path};
 
@@ -11,16 +11,16 @@ use crate::{
     ui::{Finding, size},
 };
 
-/// Less room than this is worth a warning.
+/// Less free space than this is a warning.
 const LITTLE_ROOM: u64 = 1 << 30;
 
-/// Less room than this stops the ledger soon.
+/// Less free space than this soon blocks the ledger.
 const NO_ROOM: u64 = 64 << 20;
 
-/// The kernel's number for tmpfs.
+/// The kernel's magic number for tmpfs.
 const TMPFS: i64 = 0x0102_1994;
 
-/// The longest path that a socket's address can hold.
+/// The longest path that a socket address can hold.
 const MAX_SOCKET_PATH: usize = 107;
 
 pub(super) fn examine(home: &Home) -> Vec<Finding> {
@@ -47,37 +47,37 @@ fn ownership(home: &Home) -> Finding {
         return Finding::fail("home", error.message, fix);
     }
     match found.mode() & 0o077 {
-        0 => Finding::ok("home", format!("{path} is yours alone")),
+        0 => Finding::ok("home", format!("{path} is private to you")),
         _ => Finding::warn(
             "home",
-            format!("{path} can be read by others (mode {:03o})", found.mode() & 0o777),
+            format!("{path} is readable by other users (mode {:03o})", found.mode() & 0o777),
             format!("chmod 700 {path}"),
         ),
     }
 }
 
-/// A home that is not there yet needs a parent in which it can be made.
+/// Checks that a missing home can be created in its parent.
 fn to_be_made(home: &Home) -> Finding {
     let path = home.path.display().to_string();
     let there = nearest(home);
     match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) if there.is_dir() => {
-            Finding::ok("home", format!("{path} will be made by the first command"))
+            Finding::ok("home", format!("{path} will be created by the first command"))
         }
         Ok(()) => Finding::fail(
             "home",
-            format!("{path} cannot be made: {} is not a directory", there.display()),
+            format!("cannot create {path}: {} is not a directory", there.display()),
             "export PROVOST_HOME=DIRECTORY",
         ),
         Err(why) => Finding::fail(
             "home",
-            format!("{path} cannot be made in {}: {why}", there.display()),
+            format!("cannot create {path} in {}: {why}", there.display()),
             "export PROVOST_HOME=DIRECTORY where you may write",
         ),
     }
 }
 
-/// The home, or the nearest directory above it that is there.
+/// Returns the home, or its nearest existing parent.
 fn nearest(home: &Home) -> &Path {
     home.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"))
 }
@@ -86,55 +86,57 @@ fn room(there: &Path) -> Finding {
     match rustix::fs::statvfs(there) {
         Err(why) => Finding::warn(
             "disk",
-            format!("cannot look at its room: {why}"),
+            format!("cannot read the free space: {why}"),
             "check the file system",
         ),
         Ok(disk) => {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let text = format!("{} free", size(free));
             match free {
-                0..NO_ROOM => Finding::fail("disk", text, "free some room; provost gc"),
-                NO_ROOM..LITTLE_ROOM => Finding::warn("disk", text, "free some room; provost gc"),
+                0..NO_ROOM => Finding::fail("disk", text, "free some space; provost gc"),
+                NO_ROOM..LITTLE_ROOM => Finding::warn("disk", text, "free some space; provost gc"),
                 _ => Finding::ok("disk", text),
             }
         }
     }
 }
 
-/// Nothing that lies in memory or among temporary files survives as long as a ledger should.
+/// Warns about a home in memory or among temporary files, which a ledger must outlive.
 fn storage(home: &Home, there: &Path) -> Finding {
     let tmpfs = rustix::fs::statfs(there).is_ok_and(|found| found.f_type == TMPFS);
     if tmpfs {
         return Finding::warn(
             "storage",
-            "the home is on tmpfs and is lost with the machine",
+            "the home is on tmpfs and is lost at reboot",
             "export PROVOST_HOME=DIRECTORY on a disk",
         );
     }
     let cleaned = ["/tmp", "/var/tmp"].iter().any(|dir| home.path.starts_with(dir));
-    match cleaned {
-        true => Finding::warn(
+    if cleaned {
+        Finding::warn(
             "storage",
-            "the home is among temporary files, which are cleaned",
+            "the home is in a temporary directory, which the system cleans up",
             "export PROVOST_HOME=DIRECTORY elsewhere",
-        ),
-        false => Finding::ok("storage", "on a disk"),
+        )
+    } else {
+        Finding::ok("storage", "on a disk")
     }
 }
 
 fn socket(home: &Home) -> Finding {
     let path = home.socket();
-    match path.as_os_str().len() <= MAX_SOCKET_PATH {
-        true => Finding::ok("socket", path.display().to_string()),
-        false => Finding::warn(
+    if path.as_os_str().len() <= MAX_SOCKET_PATH {
+        Finding::ok("socket", path.display().to_string())
+    } else {
+        Finding::warn(
             "socket",
-            format!("{} is longer than other programs can connect to", path.display()),
+            format!("{} is too long for other programs to connect to", path.display()),
             "export PROVOST_HOME=DIRECTORY with a shorter path",
-        ),
+        )
     }
 }
 
-/// A quick look: `provost ledger verify` is the thorough one.
+/// Quickly checks the ledger; `provost ledger verify` is the thorough check.
 fn ledger(home: &Home) -> Finding {
     let restore = "provost ledger verify, then restore a backup";
     let reader = match SqliteReader::open(&home.ledger()) {
@@ -155,9 +157,9 @@ fn ledger(home: &Home) -> Finding {
         (Err(why), _) => Finding::fail("ledger", why.to_string(), restore),
         (Ok(_), Some(record)) => Finding::fail(
             "ledger",
-            format!("it can only be read: it holds events of a newer provost ({})", record.kind),
+            format!("read-only: it has events of a newer provost ({})", record.kind),
             "use that version of provost, or a newer one",
         ),
-        (Ok(last), None) => Finding::ok("ledger", format!("can be read, {last} events")),
+        (Ok(last), None) => Finding::ok("ledger", format!("readable, {last} events")),
     }
 }

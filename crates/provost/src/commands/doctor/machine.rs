@@ -1,4 +1,4 @@
-//! The machine: what may end the daemon and its agents behind one's back.
+//! The machine: settings that may end the daemon and its agents.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use provost_sys::process::boot_id;
 
 use crate::{environment::Environment, ui::Finding};
 
-/// First processes that reap orphans.
+/// Init programs that reap orphans.
 const INITS: [&str; 9] = [
     "systemd",
     "init",
@@ -27,29 +27,28 @@ pub(super) fn examine(environment: &Environment) -> Vec<Finding> {
     findings
 }
 
-/// Without it, a process of before a restart cannot be told from one of today.
+/// Checks the boot id, which distinguishes processes from before and after a restart.
 fn boot() -> Finding {
     match boot_id() {
-        Ok(_) => Finding::ok("boot id", "can be read"),
-        Err(why) => {
-            Finding::fail("boot id", format!("cannot be read: {why}"), "make /proc readable")
-        }
+        Ok(_) => Finding::ok("boot id", "readable"),
+        Err(why) => Finding::fail("boot id", format!("unreadable: {why}"), "make /proc readable"),
     }
 }
 
 fn init() -> Finding {
     let name = fs::read_to_string("/proc/1/comm").unwrap_or_default();
-    match INITS.contains(&name.trim()) {
-        true => Finding::ok("init", name.trim()),
-        false => Finding::warn(
+    if INITS.contains(&name.trim()) {
+        Finding::ok("init", name.trim())
+    } else {
+        Finding::warn(
             "init",
             format!("the first process is {:?}, which may not reap orphans", name.trim()),
             "start the container with an init, as with docker run --init",
-        ),
+        )
     }
 }
 
-/// Git that Provost runs may execute only git, if the kernel can enforce that.
+/// Checks Landlock, which lets the kernel enforce that Provost's git executes only git.
 fn landlock(abi: std::io::Result<Option<u32>>) -> Finding {
     let enable =
         "use a kernel of 5.13 or newer with landlock in its list of security modules (lsm=)";
@@ -57,7 +56,7 @@ fn landlock(abi: std::io::Result<Option<u32>>) -> Finding {
         Ok(Some(abi)) => Finding::ok("landlock", format!("ABI {abi}; git may execute only git")),
         Ok(None) => Finding::warn(
             "landlock",
-            "not available; that git executes only git rests on its configuration alone",
+            "not available; only git's configuration keeps it from executing other programs",
             enable,
         ),
         Err(why) => Finding::warn("landlock", format!("cannot be examined: {why}"), enable),
@@ -69,7 +68,7 @@ fn lingering(user: &str) -> Finding {
     let kills =
         fs::read_to_string("/etc/systemd/logind.conf").is_ok_and(|text| kills_processes(&text));
     match (lingers, kills) {
-        (true, _) => Finding::ok("logout", "agents go on when you log out: lingering is on"),
+        (true, _) => Finding::ok("logout", "agents keep running when you log out: lingering is on"),
         (false, true) => Finding::warn(
             "logout",
             "KillUserProcesses is on, so agents are ended when you log out",
@@ -77,7 +76,7 @@ fn lingering(user: &str) -> Finding {
         ),
         (false, false) => Finding::ok(
             "logout",
-            "agents go on when you log out; loginctl enable-linger makes sure",
+            "agents should keep running when you log out; to be sure: loginctl enable-linger",
         ),
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     ui::{self, Finding, Level},
 };
 
-/// Look for what keeps Provost from working well, and say what to do about it
+/// Find problems with the setup, and how to fix them
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost doctor\n  provost doctor --json | jq '.findings[] | select(.level != \"ok\")'"
@@ -38,7 +38,7 @@ pub(crate) fn run(context: &Context, _args: &DoctorArgs) -> Outcome {
                 .filter(|found| found.level == Level::Fail)
                 .map(|found| found.what)
                 .collect();
-            value["error"] = json!({"code": "failed", "message": format!("not in order: {}", what.join(", ")), "next": []});
+            value["error"] = json!({"code": "failed", "message": format!("problems found: {}", what.join(", ")), "next": []});
         }
         context.ui.result(value, &[])?;
     } else {
@@ -63,7 +63,7 @@ fn examine(context: &Context) -> Vec<Finding> {
         }
     }
     findings.push(match &config {
-        Ok(_) => Finding::ok("config", "can be read"),
+        Ok(_) => Finding::ok("config", "valid"),
         Err(error) => {
             Finding::fail("config", error.message.clone(), "correct it; provost config schema")
         }
@@ -76,16 +76,20 @@ fn examine(context: &Context) -> Vec<Finding> {
     findings
 }
 
-/// A project whose files do not count yet.
+/// Warns about a project that is not trusted yet, so its files are ignored.
 fn project(context: &Context) -> Option<Finding> {
     let cwd = context.environment.here().ok()?;
     let found = trust::warning(&context.environment, &cwd)?;
     Some(Finding::warn("trust", found, "provost trust"))
 }
 
-/// A file that looks like a project's and is none.
+/// Warns about a `provost.toml` that is ignored because it is outside a repository.
 fn ignored(context: &Context) -> Option<Finding> {
     let cwd = context.environment.here().ok()?;
     let told = unread(&cwd, settings::project_top(&cwd).as_deref())?;
-    Some(Finding::warn("config", told, "git init, or move what it says to your own provost.toml"))
+    Some(Finding::warn(
+        "config",
+        told,
+        "run git init, or move its settings to your own provost.toml",
+    ))
 }

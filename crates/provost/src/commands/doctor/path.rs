@@ -1,4 +1,4 @@
-//! Programs: whether those are found that Provost and its agents call.
+//! Programs that Provost and its agents call: whether they are on PATH.
 
 use std::path::{Path, PathBuf};
 
@@ -36,11 +36,11 @@ fn git(path: &str) -> Finding {
 fn optional(program: &'static str, path: &str) -> Finding {
     match find(program, path) {
         Some(file) => Finding::ok(program, file.display().to_string()),
-        None => Finding::ok(program, "not found; nothing here needs it"),
+        None => Finding::ok(program, "not found (optional)"),
     }
 }
 
-/// Agents report by calling `provost`, so they must find it, and the same one.
+/// Checks that agents find the same `provost`, because they report by calling it.
 fn provost(what: &'static str, whose: &str, path: &str) -> Finding {
     let own = std::env::current_exe().ok();
     let fix = match own.as_deref().and_then(Path::parent) {
@@ -48,13 +48,13 @@ fn provost(what: &'static str, whose: &str, path: &str) -> Finding {
         None => "add the directory of provost to PATH".to_owned(),
     };
     match find("provost", path) {
-        None => Finding::warn(what, format!("provost is not found on {whose}"), fix),
+        None => Finding::warn(what, format!("provost is not on {whose}"), fix),
         Some(file) if same(&file, own.as_deref()) => {
-            Finding::ok(what, format!("{} is found on {whose}", file.display()))
+            Finding::ok(what, format!("{} is on {whose}", file.display()))
         }
         Some(file) => Finding::warn(
             what,
-            format!("{} on {whose} is another provost than this one", file.display()),
+            format!("{} on {whose} is a different provost from this one", file.display()),
             fix,
         ),
     }
@@ -65,7 +65,7 @@ fn same(file: &Path, own: Option<&Path>) -> bool {
     own.is_some_and(|own| real(file) == real(own))
 }
 
-/// An agent may be configured with a PATH of its own.
+/// Checks the PATH of each agent that is configured with its own.
 fn overridden(config: &Resolved) -> Vec<Finding> {
     let own_path = |(name, agent): (&String, &provost_config::Agent)| match agent.env.get("PATH") {
         Some(Variable::Literal(path)) => {

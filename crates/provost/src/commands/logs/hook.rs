@@ -1,11 +1,11 @@
-//! Which of a session's hooks is meant.
+//! Selects one of a session's hooks.
 
 use provost_api::{ApiError, Code, HookRow, SessionRow};
 
 use crate::ui;
 
-/// Finds a hook by its number in the row, by its event, or, with nothing said, the newest that did not go well.
-/// Gives its place in the row too.
+/// Finds a hook by its number in the row or by its event; an empty name means the newest one that failed. Returns its
+/// index in the row too.
 pub(super) fn find<'a>(row: &'a SessionRow, which: &str) -> Result<(usize, &'a HookRow), ApiError> {
     let hooks: Vec<(usize, &HookRow)> = row.hooks.iter().enumerate().collect();
     let newest = |wanted: &dyn Fn(&HookRow) -> bool| {
@@ -19,9 +19,10 @@ pub(super) fn find<'a>(row: &'a SessionRow, which: &str) -> Result<(usize, &'a H
     found.ok_or_else(|| {
         let id = ui::short(&row.id);
         let events: Vec<&str> = row.hooks.iter().map(|hook| hook.event.as_str()).collect();
-        let message = match events.is_empty() {
-            true => format!("no hook of session {id} was run"),
-            false => format!("session {id} has no such hook; it has {}", events.join(", ")),
+        let message = if events.is_empty() {
+            format!("session {id} has run no hooks")
+        } else {
+            format!("session {id} has no hook {which:?}; it has {}", events.join(", "))
         };
         ApiError::new(Code::NotFound, message).next(format!("provost status {id}"))
     })
@@ -31,7 +32,7 @@ fn went_wrong(hook: &HookRow) -> bool {
     matches!(hook.result.as_str(), "failed" | "uncertain")
 }
 
-/// An event may be named without its `session.`.
+/// Whether the name matches the hook's event; the prefix `session.` is optional.
 fn is_named(hook: &HookRow, name: &str) -> bool {
     hook.event == name || hook.event.strip_prefix("session.") == Some(name)
 }

@@ -27,29 +27,29 @@ use crate::{
     ui,
 };
 
-/// Show what a session's processes printed, or those of a run, session by session
+/// Show the output of a session's or run's processes
 ///
-/// What was written to them is shown only as "→ KEY (N bytes)". Control characters are made visible, and what
-/// Codex says is put into words, unless --raw is given. With --json each line is an object
-/// {at_ms, channel, text, launch}, where the text is the line as it came.
+/// Input is shown only as "→ KEY (N bytes)". Control characters are escaped and Codex's protocol is rendered as text,
+/// unless --raw is given. With --json each line is an object {at_ms, channel, text, launch}, where the text is the
+/// original line.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
-    /// The session or run: its id, the beginning or end of it, or its name
+    /// Session or run ID (a unique part is enough) or name
     id: String,
-    /// Wait for more, across launches and sessions, until the outcome is sealed, and say how it came out
+    /// Wait for more output until the outcome is sealed, across launches and sessions, then show the outcome
     #[arg(short, long)]
     follow: bool,
-    /// The output of the N-th check instead
+    /// Show the output of the N-th check instead
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch"])]
     check: Option<usize>,
-    /// The output of the command that prepares the worktree instead
+    /// Show the output of the worktree's setup command instead
     #[arg(long, conflicts_with_all = ["follow", "launch", "check"])]
     setup: bool,
-    /// The output of a hook instead: the N-th of those in `status --json`, the newest for an event, or the
-    /// newest that failed
+    /// Show the output of a hook instead: the N-th in `status --json`, the newest for an event, or the newest that
+    /// failed
     #[arg(
         long,
         value_name = "N|EVENT",
@@ -67,7 +67,7 @@ pub(crate) struct LogsArgs {
     /// Only standard error
     #[arg(long)]
     stderr: bool,
-    /// The bytes as they came; they may drive your terminal
+    /// Print the original bytes; they may control your terminal
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
@@ -104,17 +104,15 @@ struct Logs<'a> {
     context: &'a Context,
     home: Home,
     shown: Shown,
-    /// What ran and has no journal any more.
+    /// Commands that ran and whose journal is gone.
     missing: Vec<String>,
 }
 
-/// What an agent of somebody else prints goes to their terminal.
+/// The error for an adopted agent, which prints to the terminal it was started in.
 fn printed_elsewhere(row: &SessionRow) -> ApiError {
     let id = ui::short(&row.id);
-    let message = format!(
-        "session {id} has no output here: its agent was started by somebody else and prints where it runs"
-    );
-    let screen = row.screen.clone().filter(|_| !row.terminal);
+    let message = format!("session {id} has no output here: its agent prints where it was started");
+    let screen = if row.terminal { None } else { row.screen.clone() };
     let error = ApiError::new(Code::Refused, message);
     screen.into_iter().chain([format!("provost events {id}")]).fold(error, ApiError::next)
 }
@@ -139,7 +137,7 @@ impl Logs<'_> {
         let id = ui::short(&row.id);
         let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
             let message =
-                format!("session {id} has {} checks, and no check {no}", row.checks.len());
+                format!("session {id} has no check {no}; it has {} checks", row.checks.len());
             ApiError::new(Code::NotFound, message).next(format!("provost status {id}"))
         })?;
         let output =
@@ -165,7 +163,7 @@ impl Logs<'_> {
         }
         let there = self.held(&setup.output, "setup").is_there();
         if !there && setup.result == "owed" {
-            let message = format!("the setup command of session {id} has not begun yet");
+            let message = format!("the setup command of session {id} has not started yet");
             return Err(ApiError::new(Code::Refused, message)
                 .next(format!("provost status {id}"))
                 .into());
@@ -181,7 +179,7 @@ impl Logs<'_> {
         let (at, hook) = hook::find(row, which)?;
         let id = ui::short(&row.id);
         let output = hook.output.as_deref().filter(|output| is_below(output)).ok_or_else(|| {
-            let message = format!("the hook {} of session {id} has not ended yet", hook.event);
+            let message = format!("hook {} of session {id} has not ended yet", hook.event);
             ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
         })?;
         self.output(output, &format!("hook {}", at + 1))?;
@@ -195,7 +193,7 @@ impl Logs<'_> {
         Ok(())
     }
 
-    /// Shows the output of a command that is no launch.
+    /// Shows the output of a command that is not a launch.
     fn output(&mut self, output: &str, what: &str) -> Result<(), Error> {
         self.shown.begin(Driver::Command);
         let mut source = self.held(output, what);
@@ -212,14 +210,14 @@ impl Logs<'_> {
         Source::new(&dir, what.replace(' ', ""))
     }
 
-    /// A session outlives its output. Nothing at all would look like a command that printed nothing.
+    /// Fails if output is missing: printing nothing would look like a command without output.
     fn all_was_there(&self, row: &SessionRow) -> Result<(), ApiError> {
         if self.missing.is_empty() {
             return Ok(());
         }
         let (id, what) = (ui::short(&row.id), self.missing.join(", "));
         let message = format!(
-            "the output of {what} of session {id} is gone: `provost gc` removed it, or it is in the home that the session was imported from"
+            "the output of {what} of session {id} is missing: `provost gc` removed it, or it is in the home the session was imported from"
         );
         Err(ApiError::new(Code::NotFound, message)
             .next(format!("provost status {id}"))
@@ -252,7 +250,7 @@ impl Logs<'_> {
         Ok(())
     }
 
-    /// Shows launch after launch, and waits for the next one while the session may have one.
+    /// Shows each launch, and waits for the next one while the session may have one.
     fn follow(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
         let mut events = Follow::new(self.context, Of::Session(row.id.clone()), Some(0));
         events.open(&self.context.daemon()?)?;
@@ -275,7 +273,7 @@ impl Logs<'_> {
         }
     }
 
-    /// Says how a session came out whose output was followed to its end. Programs read that elsewhere.
+    /// Shows the outcome of a session whose output was followed to its end. Programs read the outcome elsewhere.
     fn came_out(&self, row: &SessionRow) {
         let (ui, shown) = (&self.context.ui, format!("provost logs {}", ui::short(&row.id)));
         if !ui.json {
@@ -290,7 +288,7 @@ impl Logs<'_> {
         let mut link = source.follow();
         loop {
             self.drain(&mut source)?;
-            // What was there when the holder said that it is over was written before it said so.
+            // The holder writes all output before it reports the end, so one more read gets everything.
             if !link.wait() {
                 self.drain(&mut source)?;
                 return self.shown.flush(&self.context.ui);
@@ -305,7 +303,7 @@ impl Logs<'_> {
         Ok(())
     }
 
-    /// Begins with a launch.
+    /// Starts reading a launch.
     fn source(&mut self, row: &SessionRow, at: usize) -> Source {
         self.shown.begin(driver(row));
         let source = Source::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1));
@@ -316,7 +314,7 @@ impl Logs<'_> {
     }
 }
 
-/// A driver that this program does not know is shown as it is.
+/// Returns the session's driver; the output of an unknown driver is shown verbatim.
 fn driver(row: &SessionRow) -> Driver {
     let known = Driver::ALL.into_iter().find(|driver| driver.word() == row.driver);
     known.unwrap_or(Driver::Command)
@@ -329,24 +327,24 @@ fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiErr
         Some(no) if (1..=count).contains(&no) => Ok((no - 1, no)),
         Some(no) => {
             let id = ui::short(&row.id);
-            let message = format!("session {id} has {count} launches, and no launch {no}");
+            let message = format!("session {id} has no launch {no}; it has {count} launches");
             Err(ApiError::new(Code::NotFound, message).next(format!("provost logs {id}")))
         }
     }
 }
 
-/// A launch that is only owed has no journal yet.
+/// Whether a launch has started; a pending one has no journal yet.
 fn begun(row: &SessionRow, at: usize) -> bool {
     row.launches.get(at).is_some_and(|launch| launch.phase != "owed")
 }
 
-/// A holder makes the journal before the command runs, so that one which ran has one until it is removed.
+/// Whether a launch has run. The holder creates the journal before the command runs, so a missing one was removed.
 fn has_run(row: &SessionRow, at: usize) -> bool {
     let phase = row.launches.get(at).map(|launch| launch.phase.as_str());
     matches!(phase, Some("running" | "ended" | "unobserved"))
 }
 
-/// The output may be named by its directory or by the journal in it.
+/// Returns the journal's directory; the output may name the directory or the journal in it.
 fn journal_dir(path: PathBuf) -> PathBuf {
     if path.file_name().is_some_and(|name| name == "journal") {
         path.with_file_name("")

@@ -1,4 +1,4 @@
-//! The output of a run: that of its sessions, one after the other.
+//! The output of a run: that of its sessions in order.
 
 use provost_api::{ApiError, Client, Code, RunRow, RunSessionRow, SessionRow};
 
@@ -10,7 +10,7 @@ use crate::{
     target, ui,
 };
 
-/// Shows what the sessions of a run printed. A check or a setup is that of the newest session that has one.
+/// Shows the output of a run's sessions. A check or a setup is that of the newest session that has one.
 pub(super) fn show(
     logs: &mut Logs<'_>,
     args: &LogsArgs,
@@ -21,9 +21,8 @@ pub(super) fn show(
         return Err(only_sessions(row).into());
     }
     if args.check.is_some() || args.setup {
-        let has = |session: &SessionRow| match args.setup {
-            true => session.setup.is_some(),
-            false => !session.checks.is_empty(),
+        let has = |session: &SessionRow| {
+            if args.setup { session.setup.is_some() } else { !session.checks.is_empty() }
         };
         return logs.of_session(args, &newest(client, row, has)?);
     }
@@ -36,12 +35,12 @@ fn all(logs: &mut Logs<'_>, args: &LogsArgs, client: &Client, row: &RunRow) -> R
         logs.of_session(args, &target::find(client, &session.id)?)?;
     }
     if row.sessions.is_empty() {
-        logs.context.ui.talk("no session has begun yet");
+        logs.context.ui.talk("no session has started yet");
     }
     Ok(())
 }
 
-/// Shows session after session, and waits for the next one while the run may have one.
+/// Shows each session, and waits for the next one while the run may have one.
 fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Error> {
     let context = logs.context;
     let mut events = Follow::new(context, Of::Run(row.id.clone()), Some(0));
@@ -65,7 +64,7 @@ fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Erro
     }
 }
 
-/// Says whose output follows; lines of JSON name their launch.
+/// Prints a heading for a session's output; lines of JSON name their launch instead.
 fn head(logs: &Logs<'_>, session: &RunSessionRow) {
     let ui = &logs.context.ui;
     if !ui.json {
@@ -86,12 +85,12 @@ fn newest(
         }
     }
     let short = ui::short(&row.id);
-    let message = format!("no session of run {short} has one");
+    let message = format!("no session of run {short} has such output");
     Err(ApiError::new(Code::NotFound, message).next(format!("provost status {short}")))
 }
 
 fn only_sessions(row: &RunRow) -> ApiError {
     let short = ui::short(&row.id);
-    let message = format!("{short} is a run: name one of its sessions for that");
+    let message = format!("{short} is a run: name one of its sessions instead");
     ApiError::new(Code::BadRequest, message).next(format!("provost status {short}"))
 }

@@ -1,4 +1,4 @@
-//! Frames as lines: whole ones, whatever the pieces were in which they came.
+//! Assembles journal frames into whole lines and prints them.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::{
     ui::{Paint, Tone, Ui, clean, size},
 };
 
-/// A line that is longer is shown in pieces, so that memory stays bounded.
+/// A longer line is shown in pieces, so that memory stays bounded.
 const MAX_LINE: usize = 256 << 10;
 
-/// How the keys of those writes begin that a protocol needs for itself: nobody asked for them.
+/// The key prefix of writes that a protocol makes for itself, without a user's request.
 const PROTOCOL_KEY: &str = "p:";
 
-/// Which channels are shown.
+/// The channels to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channels {
     All,
@@ -30,7 +30,7 @@ pub(super) enum Channels {
     Stderr,
 }
 
-/// How lines look.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     People,
@@ -38,12 +38,12 @@ pub(super) enum Style {
     Raw,
 }
 
-/// Shows frames, and keeps what is no whole line yet.
+/// Prints frames and buffers incomplete lines.
 pub(super) struct Shown {
     channels: Channels,
     style: Style,
     partial: BTreeMap<Channel, Partial>,
-    /// Puts an agent's messages together; none if its output is shown as it is.
+    /// Assembles an agent's messages; None if its output is shown verbatim.
     messages: Option<Messages>,
 }
 
@@ -56,7 +56,7 @@ struct Messages {
 #[derive(Default)]
 struct Partial {
     bytes: Vec<u8>,
-    /// When its first byte came.
+    /// The time of its first byte.
     at_ms: Option<i64>,
     label: String,
 }
@@ -66,8 +66,8 @@ impl Shown {
         Shown { channels, style, partial: BTreeMap::new(), messages: None }
     }
 
-    /// Begins with the output of a launch, or of a command that is none. People read what an agent said;
-    /// its protocol is for programs.
+    /// Starts the output of a launch or of another command. Users see the agent's messages; the raw protocol is for
+    /// programs.
     pub(super) fn begin(&mut self, driver: Driver) {
         let speaks = matches!(driver, Driver::Codex | Driver::CodexExec);
         self.messages = (speaks && self.style == Style::People).then(|| Messages::of(driver));
@@ -97,7 +97,7 @@ impl Shown {
         }
     }
 
-    /// Shows what was no whole line.
+    /// Prints the incomplete last line.
     pub(super) fn flush(&mut self, ui: &Ui) -> Result<(), Error> {
         for (channel, partial) in std::mem::take(&mut self.partial) {
             if !partial.bytes.is_empty() {
@@ -174,11 +174,11 @@ impl Messages {
 fn shown(driver: Driver, line: &Line) -> Option<String> {
     match line {
         Line::Whole(line) => render(driver, line),
-        Line::Oversized { len } => Some(format!("— a message of {} is not shown —", size(*len))),
+        Line::Oversized { len } => Some(format!("— message of {} omitted —", size(*len))),
     }
 }
 
-/// Gives what an agent said, line by line.
+/// Returns an agent's message, line by line.
 fn said_lines(paint: Paint, text: &str) -> Vec<String> {
     text.lines().map(|line| people(paint, Channel::Stdout, line)).collect()
 }
@@ -207,7 +207,7 @@ fn people(paint: Paint, channel: Channel, text: &str) -> String {
     }
 }
 
-/// Says that something was written or noted, and never what: it may be secret.
+/// Describes a write or a note without its content, which may be secret.
 fn mark(frame: &Frame) -> Option<String> {
     match frame.channel {
         Channel::Stdin if frame.flags.contains(Flags::CONTINUED) => None,
@@ -230,7 +230,7 @@ fn noted(note: Note) -> Option<String> {
         Note::OutputLimit { limit } => Some(format!("— output limit of {} reached —", size(limit))),
         Note::LimitRaised { limit } => Some(format!("— output limit raised to {} —", size(limit))),
         Note::Suspended => Some("— stopped by a signal —".to_owned()),
-        Note::Continued => Some("— goes on —".to_owned()),
+        Note::Continued => Some("— continued —".to_owned()),
         Note::Resized { .. } => None,
         Note::StdoutClosed | Note::StderrClosed => None,
     }
@@ -321,7 +321,7 @@ mod tests {
             line.as_bytes().chunks(64 << 10).map(|piece| (Channel::Stdout, piece)).collect();
         assert_eq!(messages(Driver::CodexExec, &pieces), ["hi"]);
         let oversized = shown(Driver::Codex, &Line::Oversized { len: 17 << 20 }).unwrap();
-        assert_eq!(oversized, "— a message of 17.0 MiB is not shown —");
+        assert_eq!(oversized, "— message of 17.0 MiB omitted —");
     }
 
     #[test]

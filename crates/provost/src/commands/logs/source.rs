@@ -1,4 +1,4 @@
-//! Where the frames come from: a journal, and its holder while that lives.
+//! Reads frames from a journal, and follows its holder while that runs.
 
 use std::path::{Path, PathBuf};
 
@@ -12,26 +12,26 @@ use provost_holder::{
 
 use crate::error::chain;
 
-/// The journal's name in the directory of its launch.
+/// The journal's file name in the directory of its launch.
 const JOURNAL: &str = "journal";
 
-/// One launch's journal, read from its beginning.
+/// The journal of one launch, read from its beginning.
 pub(super) struct Source {
     dir: PathBuf,
-    /// What the launch is called in JSON: `l1`, `check1`.
+    /// The label of the launch in JSON: `l1`, `check1`.
     pub(super) label: String,
     reader: Option<Reader>,
     started: Option<Started>,
 }
 
-/// The moment at which both clocks are known.
+/// A moment for which both the monotonic and the wall-clock time are known.
 #[derive(Clone, Copy)]
 struct Started {
     wall_ms: i64,
     mono_ms: u64,
 }
 
-/// A holder that says when there is more, or none.
+/// A connection to the holder that reports new output, if the holder runs.
 pub(super) struct Waiting(Option<Link>);
 
 impl Source {
@@ -39,12 +39,12 @@ impl Source {
         Source { dir: dir.to_owned(), label, reader: None, started: None }
     }
 
-    /// Says whether there is a journal: an empty one is that of a command which printed nothing.
+    /// Whether there is a journal; an empty one belongs to a command without output.
     pub(super) fn is_there(&self) -> bool {
         self.reader.is_some() || self.dir.join(JOURNAL).exists()
     }
 
-    /// Gives the next frame; `None` if there is none yet, and also if there is no journal (yet).
+    /// Returns the next frame; `None` if there is none yet, or no journal (yet).
     pub(super) fn next(&mut self) -> Result<Option<Frame>, ApiError> {
         if self.reader.is_none() {
             self.reader = open(&self.dir.join(JOURNAL))?;
@@ -53,7 +53,7 @@ impl Source {
         frame.map_err(|why| chain(Code::Storage, "cannot read the output", &why))
     }
 
-    /// Gives a frame's time of day, in milliseconds since the epoch.
+    /// Returns a frame's wall-clock time, in milliseconds since the epoch.
     pub(super) fn at_ms(&mut self, frame: &Frame) -> Option<i64> {
         if self.started.is_none() {
             self.started = started(&self.dir);
@@ -63,7 +63,7 @@ impl Source {
         Some(started.wall_ms.saturating_add(since))
     }
 
-    /// Has the holder say when there is more.
+    /// Subscribes to the holder's notifications of new output.
     pub(super) fn follow(&self) -> Waiting {
         let link = Link::connect(&self.dir).ok();
         let following = link.and_then(|mut link| {

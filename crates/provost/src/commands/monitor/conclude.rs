@@ -1,25 +1,25 @@
-//! What the monitor says of one thing: a pure function of how it stands and what the verifier found.
+//! The monitor's conclusion about a session or run: a pure function of its status and the verifier's verdict.
 
 use provost_verify::{Ending, Verdict};
 
 use super::stand::{End, Stand};
 
-/// What is said of one thing.
+/// The conclusion about one session or run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conclusion {
     pub(super) ending: Ending,
     pub(super) reason: String,
-    /// Whether the state was reached that was waited for; none if none was.
+    /// Whether the awaited state was reached; None if no state is awaited.
     pub(super) reached: Option<bool>,
-    /// What would be said if no state were waited for; none while it goes on.
+    /// The conclusion without an awaited state; None while it continues.
     pub(super) otherwise: Option<Ending>,
 }
 
-/// A state that is waited for, and the one that stands.
+/// An awaited state, and the current one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Until<'a> {
     pub(super) wanted: &'a str,
-    /// None if nobody knows it.
+    /// None if it is unknown.
     pub(super) state: Option<&'a str>,
 }
 
@@ -29,13 +29,13 @@ impl Until<'_> {
     }
 }
 
-/// Says whether the verifier has to be asked to say more.
+/// Whether the verifier is needed for a conclusion.
 pub(super) fn needs_proof(stand: &Stand, until: Option<Until<'_>>) -> bool {
     matches!(stand, Stand::Ended(..) | Stand::AtPrompt { .. } | Stand::Unseen { .. })
         || until.is_some_and(|until| until.is_reached())
 }
 
-/// Says what came of something, or nothing while it goes on. Without a workflow there is no verdict.
+/// Returns the conclusion, or None while it continues. Without a workflow there is no verdict.
 pub(super) fn conclude(
     stand: &Stand,
     verdict: Option<&Verdict>,
@@ -54,12 +54,12 @@ pub(super) fn conclude(
     };
     let over = matches!(stand, Stand::Ended(..));
     match (natural, state.filter(|state| wanted == *state)) {
-        // Whatever else is true of it, this was asked for.
+        // The awaited state takes precedence over everything else.
         (natural, Some(state)) => {
             let more = natural.map(|(_, reason)| reason).or(verdict.map(|found| judged(found).1));
             let more = more.map(|reason| format!(": {reason}")).unwrap_or_default();
             let reason = format!("it is {state}{more}");
-            // What is claimed and not sealed yet goes on by itself, and is called by its state all the same.
+            // A claim that is not sealed yet is named by its state, even though it still continues.
             let named = match state {
                 "completed" | "succeeded" => Some(Ending::Completed),
                 "needs_input" => Some(Ending::NeedsInput),
@@ -81,7 +81,7 @@ fn natural(stand: &Stand, verdict: Option<&Verdict>, now: i64) -> Option<(Ending
         (Stand::Waits(reason), _) => Some((Ending::NeedsInput, reason.clone())),
         (Stand::Stuck(reason), _) => Some((Ending::Stuck, reason.clone())),
         (Stand::Lost(reason), _) => Some((Ending::Lost, reason.clone())),
-        // Whatever it left behind, something went wrong.
+        // Whatever it left behind, it went wrong.
         (Stand::Ended(End::Bad, reason), _) => Some((Ending::Failed, reason.clone())),
         (Stand::Ended(End::Good | End::Unclaimed, _), Some(verdict)) => Some(judged(verdict)),
         (Stand::Ended(End::Good, reason), None) => Some((Ending::Completed, reason.clone())),
@@ -90,7 +90,7 @@ fn natural(stand: &Stand, verdict: Option<&Verdict>, now: i64) -> Option<(Ending
         (Stand::AtPrompt { .. } | Stand::Unseen { .. }, Some(verdict @ Verdict::Verified(_))) => {
             Some(judged(verdict))
         }
-        // What is not there yet it may be working on.
+        // It may still be working on the missing parts.
         (Stand::Unseen { .. }, Some(Verdict::Incomplete(_)) | None) => None,
         (Stand::AtPrompt { until }, Some(verdict)) => (now >= *until).then(|| judged(verdict)),
     }
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(ending(&unseen, Some(&incomplete())), None);
         assert_eq!(ending(&unseen, None), None);
         let idle = Some(Until { wanted: "idle", state: None });
-        assert_eq!(conclude(&unseen, None, idle, 100), None, "nobody knows that it is idle");
+        assert_eq!(conclude(&unseen, None, idle, 100), None, "it is not known to be idle");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The verifier of a workflow, taken from the configuration and asked about a place.
+//! The verifier of a workflow: resolved from the configuration and run on a worktree.
 
 use std::{
     collections::BTreeMap,
@@ -20,13 +20,13 @@ use crate::{
     error::{unknown, usage},
 };
 
-/// The shell that a command of one line is given to.
+/// The shell for single-line commands.
 const SHELL: &str = "/bin/sh";
 
-/// How long the daemon may take, beyond a verifier's time limit, to end its command and answer.
+/// How much longer than a verifier's time limit the daemon may take to end its command and answer.
 const ENDING: Duration = Duration::from_secs(60);
 
-/// What work is held against.
+/// The verifier that judges work.
 pub(super) struct Proof {
     pub(super) workflow: String,
     /// The verifier's name.
@@ -36,19 +36,19 @@ pub(super) struct Proof {
     key: Key,
     limits: Limits,
     environment: BTreeMap<String, String>,
-    /// The directory of the file that names the verifier's command: a relative program begins there.
+    /// The directory of the file that names the verifier's command; relative programs start there.
     base: PathBuf,
 }
 
-/// What a command may take.
+/// The limits of a command.
 struct Limits {
     time: Duration,
     output: usize,
 }
 
 impl Proof {
-    /// Finds the workflow and its verifier. The files are those of where the monitor was called, not where the agent
-    /// works: no agent moves the bar that its work has to pass.
+    /// Finds the workflow and its verifier. The configuration is that of the monitor's directory, not of the agent's:
+    /// no agent can change the verifier that judges its work.
     pub(super) fn of(
         context: &Context,
         resolved: &Resolved,
@@ -63,7 +63,7 @@ impl Proof {
         let (verifier, limits) = verifier(resolved, workflow, &name)?;
         let base = resolved.directory_of(&format!("verifiers.{name}.command")).map(Path::to_owned);
         let here = context.environment.here()?;
-        // No wait makes another key of it.
+        // Waiting cannot make the key fit.
         verifier.fits(key).map_err(|why| {
             usage(format!("{why}, for the workflow {workflow:?}"))
                 .next(format!("provost monitor ID --workflow {workflow} --key KEY"))
@@ -88,13 +88,13 @@ impl Proof {
         })
     }
 
-    /// Asks the verifier about a place.
+    /// Runs the verifier on a worktree.
     pub(super) fn ask(&self, context: &Context, place: &Path) -> Verdict {
         self.verifier.check(place, &self.key, |program| self.run(context, place, program))
     }
 
-    /// Runs a command. The daemon does it under a holder, so that nothing of the agent's runs as the operator. Only
-    /// a caller that is not the operator, such as an agent, runs it itself, with the rights that it has.
+    /// Runs a command. The daemon runs it under a holder, so that no code of the agent runs as the operator. Only a
+    /// caller that is not the operator, such as an agent, runs it directly with its own rights.
     fn run(&self, context: &Context, place: &Path, program: &Program) -> Ran {
         let silent = |ended| Ran { ended, said: String::new() };
         let mut argv = program.argv.clone();
@@ -167,14 +167,14 @@ fn ended(end: VerifyEnd) -> Ended {
     }
 }
 
-/// The last line in which something stands: there programs say why they failed.
+/// Returns the last line that is not blank, where programs usually print why they failed.
 fn last_line(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     line.map(str::to_owned)
 }
 
-/// What story-automator calls a workflow that BMAD calls otherwise.
+/// Maps story-automator's name of a workflow to BMAD's.
 fn other_name(workflow: &str) -> &str {
     if workflow == "auto" { "automate" } else { workflow }
 }
@@ -194,7 +194,7 @@ fn verifier(
         let known = resolved.verifiers.keys().map(String::as_str);
         let known: Vec<&str> =
             known.chain(BuiltIn::ALL.iter().map(|workflow| workflow.verifier())).collect();
-        let what = format!("verifier for the workflow {workflow:?} that is called");
+        let what = format!("verifier for workflow {workflow:?} called");
         return built_in
             .map(|verifier| (verifier, no_command))
             .ok_or_else(|| unknown(&what, name, &known).next("provost config show"));
@@ -203,19 +203,19 @@ fn verifier(
         && let Some(program) = relative_program(line)
     {
         let message = format!(
-            "the verifier {name:?} runs {program:?} from the directory that the agent works in, where the agent can write it; \
-             write the command as a list, so that it is found beside the file that names it: command = [{program:?}, …]"
+            "verifier {name:?} runs {program:?} from the agent's directory, where the agent can change it; \
+             write the command as a list to resolve it beside the configuration file: command = [{program:?}, …]"
         );
         return Err(usage(message).next("provost config show"));
     }
     let made = declared(settings).verifier().map_err(|why| {
-        usage(format!("the verifier {name:?} cannot be used: {why}")).next("provost config show")
+        usage(format!("cannot use verifier {name:?}: {why}")).next("provost config show")
     })?;
     let output = usize::try_from(settings.output_limit.get()).unwrap_or(usize::MAX);
     Ok((made, Limits { time: settings.time_limit, output }))
 }
 
-/// The program that a shell line begins with, if it is named by a relative path.
+/// Returns the program at the start of a shell line, if it is a relative path.
 fn relative_program(line: &str) -> Option<&str> {
     let first = line.split_whitespace().next()?;
     (first.contains('/') && !first.starts_with('/')).then_some(first)

@@ -1,4 +1,4 @@
-//! What the monitor prints, and its exit code.
+//! The monitor's output and exit code.
 
 use std::process::ExitCode;
 
@@ -20,13 +20,13 @@ use crate::{
     ui::{self, Tone},
 };
 
-/// Which try this is, and what the one before came to.
+/// The attempt number, and the result of the previous attempt.
 pub(super) struct Tries {
     pub(super) no: u32,
     pub(super) previous: Option<Previous>,
 }
 
-/// Prints what came of everything and exits as the worst of it.
+/// Prints all conclusions, and exits with the worst code.
 pub(super) fn show(
     context: &Context,
     asked: &Asked,
@@ -50,10 +50,10 @@ pub(super) fn show(
     Ok(ExitCode::from(code))
 }
 
-/// Reads what was printed for the try before: the whole object, or the part of it about one session.
+/// Parses the output for the previous attempt: the whole object, or the part about one session.
 pub(super) fn parse_previous(text: &str) -> Result<Previous, ApiError> {
     let wrong = |why: &str| {
-        usage(format!("--previous is not what the monitor printed: {why}"))
+        usage(format!("--previous is not output of the monitor: {why}"))
             .next("provost monitor ID --json --workflow NAME --key KEY")
     };
     let value: Value = serde_json::from_str(text).map_err(|why| wrong(&why.to_string()))?;
@@ -67,7 +67,7 @@ pub(super) fn parse_previous(text: &str) -> Result<Previous, ApiError> {
     Ok(Previous { reason: reason.to_owned(), tree: tree.map(str::to_owned) })
 }
 
-/// Neither an answer that is waited for nor a state that was reached is a failure, unless proof was asked for: there is none.
+/// Returns the exit code. A pending answer or a reached state is not a failure, unless proof was requested.
 fn exit_code(seen: &Seen, asked: &Asked) -> u8 {
     let Some(conclusion) = &seen.conclusion else { return 0 };
     match (conclusion.ending, conclusion.reached) {
@@ -86,7 +86,7 @@ fn exit_code(seen: &Seen, asked: &Asked) -> u8 {
     }
 }
 
-/// What is known not to hold is worse than what nobody knows, and that is worse than what is not over.
+/// Ranks exit codes: a known failure is worse than an unknown result, which is worse than an unfinished one.
 fn rank(code: u8) -> u8 {
     [0, 5, 6, 1].iter().position(|one| *one == code).map_or(0, |at| at as u8)
 }
@@ -150,7 +150,7 @@ fn result(asked: &Asked, tries: &Tries, seen: &Seen) -> Value {
     })
 }
 
-/// Says which verifier was asked, and whether it said yes. Without a workflow it is Provost's own checks, if there were any.
+/// Returns the verifier and whether it accepted the work. Without a workflow, the checks that Provost ran, if any.
 fn proved<'a>(asked: &'a Asked, seen: &Seen) -> (Option<&'a str>, bool) {
     if let Some(proof) = &asked.proof {
         return (Some(&proof.name), matches!(seen.verdict, Some(Verdict::Verified(_))));
@@ -164,7 +164,7 @@ fn proved<'a>(asked: &'a Asked, seen: &Seen) -> (Option<&'a str>, bool) {
 
 fn advice(asked: &Asked, tries: &Tries, seen: &Seen, found: &Conclusion) -> Option<Advice> {
     let proof = asked.proof.as_ref()?;
-    // That a state was reached says nothing about the workflow.
+    // Reaching a state says nothing about the workflow.
     if found.ending == Ending::Reached && !matches!(seen.verdict, Some(Verdict::Verified(_))) {
         return None;
     }
@@ -178,7 +178,7 @@ fn advice(asked: &Asked, tries: &Tries, seen: &Seen, found: &Conclusion) -> Opti
     }))
 }
 
-/// What the answer is based on.
+/// Returns the facts behind the conclusion.
 fn facts(seen: &Seen) -> Value {
     let place = seen.watched.place();
     let refuted = match &seen.verdict {
@@ -207,7 +207,7 @@ fn facts(seen: &Seen) -> Value {
     }
 }
 
-/// The projection that users of story-automator know. It is made from the same answer and changes nothing.
+/// Converts the result to story-automator's format.
 fn projected(home: &Home, asked: &Asked, seen: &Seen) -> Value {
     let reason = seen.conclusion.as_ref().map(|found| found.reason.clone());
     let (verifier, verified) = proved(asked, seen);
@@ -229,8 +229,8 @@ fn projected(home: &Home, asked: &Asked, seen: &Seen) -> Value {
     })
 }
 
-/// A state that was reached is told by the words that are known, unless they say that something went wrong. Where a
-/// workflow was named and nothing proves it, nobody may take it for done.
+/// Returns story-automator's word for a reached state, unless that word would signal a failure. If a workflow was named
+/// and is unproved, it must not look done.
 fn projected_word(found: &Conclusion, unproved: bool) -> &'static str {
     match (found.ending, found.otherwise) {
         (Ending::Reached, Some(waits @ Ending::NeedsInput)) => word(waits),
@@ -244,8 +244,8 @@ fn projected_word(found: &Conclusion, unproved: bool) -> &'static str {
     }
 }
 
-/// Returns what a plan tells. Where there is none, one thing is to be done. As for story-automator it is done once
-/// something was done and the agent ended or is idle, or the work was found to be complete.
+/// Returns the progress of a plan. Without one there is a single step. As in story-automator, it is done once there was
+/// work and the agent ended or is idle, or the work was found complete.
 fn progress(seen: &Seen) -> (u64, u64, &'static str) {
     let (told, rests, active) = match &seen.watched {
         Watched::Session(row) => {
@@ -266,7 +266,7 @@ fn progress(seen: &Seen) -> (u64, u64, &'static str) {
     }
 }
 
-/// A path to a file that is there, or nothing.
+/// Returns the path of the output file, if it exists.
 fn output_file(home: &Home, watched: &Watched) -> Option<String> {
     let Watched::Session(row) = watched else { return None };
     let journal = home.launch(&row.launches.last()?.id).join("journal");
@@ -281,8 +281,8 @@ fn tell(
 ) -> Result<(), crate::error::Error> {
     let (id, name) = (ui::short(seen.watched.id()), ui::clean(seen.watched.name()));
     let Some(found) = &seen.conclusion else {
-        let state = seen.watched.known().unwrap_or("its turns are not seen");
-        return context.ui.line(&format!("{id} {name} goes on: {state}"));
+        let state = seen.watched.known().unwrap_or("its turns are not visible");
+        return context.ui.line(&format!("{id} {name} continues: {state}"));
     };
     let tone = match found.ending {
         Ending::Completed | Ending::Reached => Tone::Good,
@@ -304,7 +304,7 @@ fn tell(
     if let Some(advice) = advice(asked, tries, seen, found) {
         let agent = advice.agent.map(|agent| format!(" with {agent}")).unwrap_or_default();
         let what = advice.what.word();
-        context.ui.talk(&format!("advice: {what}{agent}, for {}", advice.because));
+        context.ui.talk(&format!("advice: {what}{agent} ({})", advice.because));
     }
     Ok(())
 }

@@ -1,33 +1,34 @@
-//! How something that is watched stands, told by its facts and the silence window alone.
+//! The status of a watched session or run, from its facts and the silence window alone.
 
 use provost_api::{RunRow, SessionRow};
 use provost_core::lifecycle::Flag;
 
 use crate::ui;
 
-/// How long after a look the work of an agent is looked at again whose turns nobody sees, so that no event tells when to.
+/// The pause between checks of an agent's work, in milliseconds, if its turns are not visible and no event triggers
+/// one.
 const AGAIN: i64 = 10_000;
 
-/// What is watched, as it was seen last.
+/// A watched session or run, as last read.
 #[derive(Debug)]
 pub(super) enum Watched {
     Session(Box<SessionRow>),
-    /// A run with those of its sessions that work now.
+    /// A run with its currently working sessions.
     Run(Box<RunRow>, Vec<SessionRow>),
 }
 
-/// How it stands.
+/// The status of a watched session or run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
-    /// It goes on; silence alone would change that at this moment, if it can.
+    /// It continues; the time at which silence alone would change that, if it can.
     GoesOn {
         until: Option<i64>,
     },
-    /// The agent's turn is over and nothing was claimed; from this moment on nothing more is expected.
+    /// The agent's turn is over without a claim; the time from which nothing more is expected.
     AtPrompt {
         until: i64,
     },
-    /// It runs, and nobody sees its turns; what it left behind is to be looked at again at this moment.
+    /// It runs but its turns are not visible; the time at which to check its work again.
     Unseen {
         again: i64,
     },
@@ -37,11 +38,11 @@ pub(super) enum Stand {
     Ended(End, String),
 }
 
-/// How something ended.
+/// The kind of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Good,
-    /// Cleanly, and nobody said that the work is done.
+    /// A clean exit without a claim that the work is done.
     Unclaimed,
     Bad,
 }
@@ -68,7 +69,7 @@ impl Watched {
         }
     }
 
-    /// The state that it is known to be in.
+    /// Returns the state, if it is known.
     pub(super) fn known(&self) -> Option<&str> {
         match self {
             Self::Session(row) if ui::is_unseen(row) => None,
@@ -83,7 +84,7 @@ impl Watched {
         }
     }
 
-    /// The attempt of a session, or the leg of a run, that is over for good.
+    /// Returns the session's attempt or the run attempt whose outcome is sealed.
     pub(super) fn over(&self) -> Option<u32> {
         match self {
             Self::Session(row) => row.sealed.then_some(row.attempt),
@@ -91,7 +92,7 @@ impl Watched {
         }
     }
 
-    /// Where the work is: where the agent works, or what a run belongs to.
+    /// Returns the worktree: the agent's directory, or the run's project.
     pub(super) fn place(&self) -> &str {
         match self {
             Self::Session(row) => {
@@ -102,7 +103,7 @@ impl Watched {
         }
     }
 
-    /// Says how it stands at a moment. All moments are milliseconds since the epoch.
+    /// Returns the status at a time. All times are milliseconds since the epoch.
     pub(super) fn stand(&self, window: i64, now: i64) -> Stand {
         match self {
             Self::Session(row) => of_session(row, window, now),
@@ -117,7 +118,7 @@ fn of_session(row: &SessionRow, window: i64, now: i64) -> Stand {
     }
     match row.state.as_str() {
         "needs_input" => Stand::Waits(waits(row)),
-        "lost" => Stand::Lost("it cannot be looked at, and nothing is heard of it".to_owned()),
+        "lost" => Stand::Lost("it cannot be observed and sends no signals".to_owned()),
         _ if ui::is_unseen(row) => Stand::Unseen { again: now.saturating_add(window.min(AGAIN)) },
         "idle" => Stand::AtPrompt { until: heard(row).saturating_add(window) },
         "working" | "wrapping_up" | "rework" | "stalled" => silence(row, window, now),
@@ -125,8 +126,8 @@ fn of_session(row: &SessionRow, window: i64, now: i64) -> Stand {
     }
 }
 
-/// Only an agent that runs can be silent. One that waits for a limit of its account has said so, and one that a signal
-/// stopped cannot say anything.
+/// Returns the status from silence. Only a running agent can be silent, not one that waits for an account limit or that
+/// a signal suspended.
 fn silence(row: &SessionRow, window: i64, now: i64) -> Stand {
     let runs = row.launches.iter().any(provost_api::LaunchRow::lives);
     let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.word());
@@ -139,9 +140,9 @@ fn silence(row: &SessionRow, window: i64, now: i64) -> Stand {
     }
     let seconds = |ms: i64| ms / 1000;
     let silent = seconds(now.saturating_sub(heard(row)));
-    let retrying = row.retrying.as_ref().map_or("", |_| " while it tries to reach its model");
+    let retrying = row.retrying.as_ref().map_or("", |_| " while retrying to reach its model");
     Stand::Stuck(format!(
-        "silent for {silent} s{retrying}, and the window is {} s",
+        "silent for {silent} s{retrying}, longer than the window of {} s",
         seconds(window)
     ))
 }
@@ -150,7 +151,7 @@ fn heard(row: &SessionRow) -> i64 {
     row.heard_at.unwrap_or(row.since)
 }
 
-/// A run waits if it is asked something, and is stuck or lost if all that work for it are.
+/// Returns the status of a run. It waits if it has an open request, and is stuck or lost if all its sessions are.
 fn of_run(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Stand {
     if row.sealed {
         let detail = row.detail.as_deref().or(row.cause.as_deref());
@@ -159,8 +160,8 @@ fn of_run(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Stand {
     }
     if row.awaits_approval {
         return Stand::Waits(match row.approval.as_ref().map(|approval| approval.kind.as_str()) {
-            Some("landing") => "what would land waits to be approved".to_owned(),
-            Some(_) | None => "its plan waits to be approved".to_owned(),
+            Some("landing") => "its landing waits for approval".to_owned(),
+            Some(_) | None => "its plan waits for approval".to_owned(),
         });
     }
     if let Some(request) = row.requests.iter().find(|request| request.blocking) {
@@ -193,20 +194,20 @@ fn end_of(state: &str) -> End {
 fn waits(row: &SessionRow) -> String {
     let asked = row.requests.iter().find(|request| request.blocking);
     asked.map_or_else(
-        || "it waits for a person".to_owned(),
+        || "it waits for you".to_owned(),
         |request| format!("it asks: {}", request.title),
     )
 }
 
-/// Says in words how a session ended.
+/// Describes how a session ended.
 fn ended(row: &SessionRow) -> String {
     let means = match row.state.as_str() {
         "succeeded" => "its work passed every check",
-        "completed" => "its work was claimed to be done, and no check was configured",
-        "accepted" => "a person accepted its work",
-        "ended_unclaimed" => "it ended and nobody said that its work is done",
-        "stopped" => "it was stopped before it said that its work is done",
-        "disputed" => "what is known of it contradicts itself",
+        "completed" => "it reported success, and no check is configured",
+        "accepted" => "the operator accepted its work",
+        "ended_unclaimed" => "it exited without reporting success",
+        "stopped" => "it was stopped before it reported success",
+        "disputed" => "the evidence about its work is contradictory",
         "failed" => "it failed",
         other => other,
     };
@@ -297,7 +298,7 @@ mod tests {
             assert!(matches!(of_session(&sealed, 500, 0), Stand::Ended(found, _) if found == end));
         }
         let crashed = SessionRow { cause: Some("crash".to_owned()), ..row("failed") };
-        assert_eq!(ended(&crashed), "it failed: crash", "the result is called failed already");
+        assert_eq!(ended(&crashed), "it failed: crash", "the result already says failed");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The wait itself: events wake it, and time does where silence counts or an end was asked for.
+//! The wait loop: events wake it, and so do timers for silence and the timeout.
 
 use std::{
     path::Path,
@@ -22,13 +22,13 @@ use crate::{
     target::{self, Target},
 };
 
-/// How often a daemon that leaves while it is asked is asked again.
+/// How often to retry if the daemon exits during a request.
 const MAX_TRIES: u32 = 20;
 
-/// How long to wait between such tries.
+/// The pause between such retries.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What is asked of a watch.
+/// The parameters of a watch.
 pub(super) struct Asked {
     pub(super) proof: Option<Proof>,
     pub(super) window: Window,
@@ -37,15 +37,15 @@ pub(super) struct Asked {
     pub(super) any: bool,
 }
 
-/// One thing at the end of the watch.
+/// A session or run at the end of the watch.
 pub(super) struct Seen {
     pub(super) watched: Watched,
     pub(super) verdict: Option<Verdict>,
-    /// None if it goes on and another one ended the watch.
+    /// None if it continues and another one ended the watch.
     pub(super) conclusion: Option<Conclusion>,
 }
 
-/// Waits until enough is known of everything that is named.
+/// Waits until every named session or run has a conclusion.
 pub(super) fn run(context: &Context, ids: &[String], asked: &Asked) -> Result<Vec<Seen>, ApiError> {
     let mut watch = Watch::begin(context, ids, asked)?;
     let events = follow::aside(watch.of(), watch.since)?;
@@ -69,7 +69,7 @@ struct Watch<'a> {
     asked: &'a Asked,
     seen: Vec<Seen>,
     stands: Vec<Stand>,
-    /// The last event before anything was looked at.
+    /// The last event before the first read.
     since: u64,
     deadline: Option<Instant>,
 }
@@ -77,12 +77,12 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn begin(context: &'a Context, ids: &[String], asked: &'a Asked) -> Result<Self, ApiError> {
         patiently(|| context.daemon())?;
-        // Before the first look, so that nothing that happens behind it is missed.
+        // Read before the rows, so that no later event is missed.
         let since = follow::newest(context)?;
         let mut seen: Vec<Seen> = Vec::new();
         for id in ids {
             let watched = patiently(|| first_look(&context.daemon()?, id))?;
-            // Who is named twice is watched once.
+            // A session that is named twice is watched once.
             if !seen.iter().any(|one| one.watched.id() == watched.id()) {
                 seen.push(Seen { watched, verdict: None, conclusion: None });
             }
@@ -91,7 +91,7 @@ impl<'a> Watch<'a> {
         Ok(Watch { context, asked, seen, stands: Vec::new(), since, deadline })
     }
 
-    /// Several things are followed by one stream.
+    /// Returns the event filter; several sessions share one stream.
     fn of(&self) -> Of {
         match self.seen.as_slice() {
             [Seen { watched: Watched::Session(row), .. }] => Of::Session(row.id.clone()),
@@ -100,7 +100,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Says of each how it stands, and asks the verifier where that matters.
+    /// Updates every conclusion, and runs the verifier where it matters.
     fn judge(&mut self) {
         let (asked, now) = (self.asked, clock::now_ms());
         self.stands.clear();
@@ -124,7 +124,7 @@ impl<'a> Watch<'a> {
         if self.asked.any { concluded.any(|known| known) } else { concluded.all(|known| known) }
     }
 
-    /// How long to wait at most: silence may come to its window, and the time to its end.
+    /// Returns the maximum wait: until silence reaches its window or the timeout expires.
     fn wake(&self) -> Option<Duration> {
         let now = clock::now_ms();
         let silence = self.stands.iter().filter_map(|stand| match stand {
@@ -144,13 +144,13 @@ impl<'a> Watch<'a> {
         self.deadline.is_some_and(|deadline| clock::until(deadline).is_zero())
     }
 
-    /// Whatever came to nothing so far has run out of time.
+    /// Marks everything without a conclusion as timed out.
     fn timed_out(mut self) -> Vec<Seen> {
         for seen in &mut self.seen {
             let reached = self.asked.until.as_ref().map(|_| false);
             let reason = match seen.watched.known() {
-                Some(state) => format!("the time was over while it was {state}"),
-                None => "the time was over while it ran, and its turns are not seen".to_owned(),
+                Some(state) => format!("timed out while it was {state}"),
+                None => "timed out while it ran; its turns are not visible".to_owned(),
             };
             let ending = Ending::TimedOut;
             let conclusion = Conclusion { ending, reason, reached, otherwise: None };
@@ -159,7 +159,7 @@ impl<'a> Watch<'a> {
         self.seen
     }
 
-    /// Asks again about those that something happened to. Of a run everything may have changed.
+    /// Rereads the sessions with new events. Any event of a run may have changed all of it.
     fn look(&mut self, concerned: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         for seen in &mut self.seen {
             let asks = match &seen.watched {
@@ -168,7 +168,7 @@ impl<'a> Watch<'a> {
             };
             if asks {
                 let watched = patiently(|| again(&self.context.daemon()?, &seen.watched))?;
-                // What is over stays as it was found.
+                // A sealed result stays as it was found.
                 if watched.over().is_none() || watched.over() != seen.watched.over() {
                     seen.verdict = None;
                 }
@@ -179,9 +179,9 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What ended a wait.
+/// The reason a wait ended.
 enum Woken {
-    /// Events of these.
+    /// Events of these sessions or runs.
     Events(Vec<String>),
     Time,
 }
@@ -190,7 +190,7 @@ fn wait(
     events: &Receiver<Result<EventRow, ApiError>>,
     most: Option<Duration>,
 ) -> Result<Woken, ApiError> {
-    let ended = || ApiError::new(Code::Unreachable, "the stream of events has ended");
+    let ended = || ApiError::new(Code::Unreachable, "the event stream has ended");
     let first = match most {
         None => events.recv().map_err(|_| ended())?,
         Some(most) => match events.recv_timeout(most) {
@@ -206,10 +206,10 @@ fn wait(
     Ok(Woken::Events(concerned))
 }
 
-/// That the monitor sees nothing any more says nothing about what it watched.
+/// Explains that a monitor without connection says nothing about the watched work.
 fn blind(error: ApiError) -> ApiError {
     let message =
-        format!("the monitor sees nothing any more, and what it watched goes on: {error}");
+        format!("the monitor lost its connection, but the watched work continues: {error}");
     ApiError { message, ..error }
 }
 
@@ -233,7 +233,7 @@ fn again(client: &Client, watched: &Watched) -> Result<Watched, ApiError> {
     }
 }
 
-/// Asks a daemon that may be about to leave; the next one answers.
+/// Retries a request while a daemon exits, because the next one answers it.
 fn patiently<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
     for _ in 1..MAX_TRIES {
         match ask() {

@@ -1,4 +1,4 @@
-//! How long silence may last before the monitor says that something is stuck.
+//! The silence window: how long a session may be silent before the monitor reports it as stuck.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use provost_config::{Resolved, Source};
 
 use crate::{environment::Environment, error::usage};
 
-/// Variables that say it, strongest first. The second is what users of story-automator set.
+/// Environment variables that set the window, strongest first. The second is the one story-automator uses.
 const VARIABLES: [&str; 2] = ["PROVOST_STALE_SECONDS", "CODEX_OUTPUT_STALE_SECONDS"];
 
-/// The variable of the key itself, which a flag overrides.
+/// The variable of the configuration key itself, which a flag overrides.
 const OF_KEY: &str = "PROVOST_MONITOR_STALE_AFTER";
 
-/// The longest window that a variable may ask for: a week.
+/// The longest window that a variable may set: a week.
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
-/// A window, with who asked for it.
+/// A window and where it was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) length: Duration,
@@ -29,13 +29,13 @@ impl Window {
     }
 }
 
-/// Gives the variables that do not count as configuration here: one is a second name of another key, and the flag is
-/// stronger than that of its own.
+/// Returns the variables that are not read as configuration here: one is an alias of another key, and the flag
+/// overrides the key's own variable.
 pub(super) fn looked_at_later(by_flag: bool) -> &'static [&'static str] {
     if by_flag { &[VARIABLES[0], OF_KEY] } else { &[VARIABLES[0]] }
 }
 
-/// Takes the strongest: the flag, the variables, the configuration.
+/// Returns the strongest setting: the flag, then the variables, then the configuration.
 pub(super) fn choose(environment: &Environment, resolved: &Resolved) -> Result<Window, ApiError> {
     let source = resolved.provenance.get("monitor.stale_after").unwrap_or(&Source::Default);
     let configured = Window { length: resolved.monitor.stale_after, source: source.to_string() };
@@ -53,7 +53,8 @@ fn of_variable(name: &str, text: &str) -> Result<Window, ApiError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = text.parse().ok().filter(|seconds| digits && (1..=MAX_SECONDS).contains(seconds));
     let length = seconds.map(Duration::from_secs).ok_or_else(|| {
-        let message = format!("{name} is {text:?}; expected whole seconds, 1 to {MAX_SECONDS}");
+        let message =
+            format!("invalid {name}={text:?}: expected whole seconds from 1 to {MAX_SECONDS}");
         usage(message).next(format!("unset {name}"))
     })?;
     Ok(Window { length, source: format!("environment ({name})") })

@@ -1,4 +1,4 @@
-//! `provost pair check`: proves that what is said to a member reaches it, and that its answer comes back.
+//! `provost pair check`: proves that every member receives messages and that its answers arrive.
 
 use std::{collections::BTreeMap, process::ExitCode, sync::mpsc::RecvTimeoutError, time::Duration};
 
@@ -16,19 +16,19 @@ use crate::{
     ui::{self, Tone},
 };
 
-/// Prove that every member of a task can be reached and answers
+/// Check that every member of a team is reachable and answers
 ///
-/// Each is sent a text that it cannot know, and has to send it back to the operator. Exit 0 means that all did; only
-/// then is the pair ready. Exit 5: somebody did not answer in time.
+/// Each member gets a unique text and must send it back to the operator. Exit 0: all answered, and the pair is ready.
+/// Exit 5: a member did not answer in time.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost pair check limits\n  provost pair check limits --timeout 5m --json"
 )]
 pub(super) struct CheckArgs {
-    /// The task: its id, the beginning or end of it, or its name
+    /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
-    /// How long to wait for the answers, in seconds or as in 90s or 5m
+    /// Maximum wait for the answers, in seconds or with a unit as in 90s or 5m
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = input::parse_seconds)]
     timeout: u64,
 }
@@ -52,7 +52,7 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Outcome {
             Ok(event) => event?,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
-        // Who has left answers no more, and nobody does after the end.
+        // A member that has left, or whose team has ended, no longer answers.
         if ends(&event, &task.id) {
             break;
         }
@@ -65,16 +65,16 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Outcome {
     told(context, &task.id, &members, waiting.into_values().collect())
 }
 
-/// Takes an answer out of the operator's messages: it is read, and says nothing else. If somebody took it first, it is
-/// theirs.
+/// Removes an answer from the operator's messages, because it has been read. If another consumer took it first, it
+/// stays theirs.
 fn put_away(context: &Context, meant: Meant<'_>, answer: &EventRow) {
     let no = answer.data["no"].as_u64().and_then(|no| u32::try_from(no).ok());
     let Some(no) = no else { return };
-    let because = "it answered the check of the connection".to_owned();
+    let because = "it answered the connection check".to_owned();
     drop(meant.tell(context, &Command::CancelMessage { no, because }, &context.key(None)));
 }
 
-/// What a member cannot have known before it was sent to it.
+/// Returns a text that a member cannot know before it receives it.
 fn nonce() -> String {
     let id = clock::mint().simple().to_string();
     blake3::hash(id.as_bytes()).to_hex().chars().take(16).collect()
@@ -91,13 +91,13 @@ fn probe(nonce: &str, name: &str, seconds: u64) -> Post {
             "This only tests the connection. Send exactly this text to \"operator\", acknowledge this message, and do nothing else: {nonce}"
         ),
         priority: Priority::High,
-        // Nobody waits for the answer any longer.
+        // After that time the check no longer waits for the answer.
         expires_in_ms: Some(seconds.saturating_mul(1_000)),
         steer: false,
     }
 }
 
-/// Whether an event ends the task, or lets a member leave it.
+/// Whether an event ends the team, or removes a member from it.
 fn ends(event: &EventRow, task: &str) -> bool {
     let phase = &event.data["phase"];
     let over = ["done", "failed", "cancelled"].iter().any(|word| phase.get(word).is_some());
@@ -105,7 +105,7 @@ fn ends(event: &EventRow, task: &str) -> bool {
     event.session == task && (left || (event.kind == "task.phase_changed" && over))
 }
 
-/// Says whether an event is this member's message to the operator with what only this member was told.
+/// Whether an event is this member's message to the operator with the member's own nonce.
 fn is_answer(event: &EventRow, task: &str, nonce: &str, name: &str) -> bool {
     let data = &event.data;
     event.kind == "task.message_stored"
@@ -118,9 +118,10 @@ fn is_answer(event: &EventRow, task: &str, nonce: &str, name: &str) -> bool {
 fn told(context: &Context, task: &str, members: &[&str], silent: Vec<&str>) -> Outcome {
     let ready = silent.is_empty() && !members.is_empty();
     let code = if ready { ExitCode::SUCCESS } else { ExitCode::from(5) };
-    let next = match ready {
-        true => Vec::new(),
-        false => vec![format!("provost inbox ls --task {}", ui::short(task))],
+    let next = if ready {
+        Vec::new()
+    } else {
+        vec![format!("provost inbox ls --task {}", ui::short(task))]
     };
     if context.ui.json {
         let answered: Vec<&&str> = members.iter().filter(|name| !silent.contains(name)).collect();
@@ -131,9 +132,10 @@ fn told(context: &Context, task: &str, members: &[&str], silent: Vec<&str>) -> O
         return Ok(code);
     }
     for name in members {
-        let (tone, word) = match silent.contains(name) {
-            true => (Tone::Bad, "did not answer"),
-            false => (Tone::Good, "answered"),
+        let (tone, word) = if silent.contains(name) {
+            (Tone::Bad, "did not answer")
+        } else {
+            (Tone::Good, "answered")
         };
         context.ui.line(&format!("{} {}", ui::clean(name), context.ui.paint.paint(tone, word)))?;
     }

@@ -1,4 +1,4 @@
-//! Who works on a task that is opened: what they are called, and the sessions that are started for them.
+//! The members of a new team: their names, and the sessions that are started for them.
 
 use clap::Args;
 use provost_api::{ApiError, Client};
@@ -23,43 +23,43 @@ use crate::{
     error::usage,
 };
 
-/// Who works on the task
+/// The members of the team
 #[derive(Debug, Args)]
 pub(super) struct MemberArgs {
-    /// A worker: an agent as in `spawn --agent`, NAME=AGENT, or NAME=session:SESSION; may be repeated. With --pull a name
+    /// Worker: an agent as in `spawn --agent`, NAME=AGENT or NAME=session:SESSION (repeatable). With --pull a name
     #[arg(long, value_name = "WORKER", required = true)]
     worker: Vec<String>,
-    /// The manager: an agent, NAME=AGENT, NAME=session:SESSION, policy:NAME for rules of the configuration, or `me` for
-    /// yourself. With --pull a name
+    /// Manager: an agent, NAME=AGENT, NAME=session:SESSION, policy:NAME for a policy from the configuration, or `me`
+    /// for yourself. With --pull a name
     #[arg(long, value_name = "MANAGER")]
     manager: Option<String>,
-    /// A reviewer, in the same forms; may be repeated
+    /// Reviewer, in the same forms (repeatable)
     #[arg(long, value_name = "REVIEWER")]
     reviewer: Vec<String>,
-    /// Start nobody: the members are opened elsewhere and ask for their messages
+    /// Start no agents: the members are opened elsewhere and pull their messages
     #[arg(long)]
     pull: bool,
     #[command(flatten)]
     labels: LabelFlags,
-    /// Let workers work in the directory itself, instead of in worktrees of their own
+    /// Let workers work in the directory itself instead of in their own worktrees
     #[arg(long)]
     no_worktree: bool,
-    /// Further options of `provost spawn` for every agent that is started, as one text; as in '--model MODEL --budget 2M'
+    /// Further options of `provost spawn` for every started agent, as one text such as '--model MODEL --budget 2M'
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     spawn: Option<String>,
 }
 
-/// What stands before the name of a policy.
+/// The prefix of a policy's name.
 const POLICY: &str = "policy:";
 
 impl MemberArgs {
-    /// Gives the policy that manages the task, if one does.
+    /// Returns the policy that manages the team, if any.
     pub(super) fn policy(&self) -> Option<&str> {
         self.manager.as_deref().and_then(|manager| manager.strip_prefix(POLICY))
     }
 }
 
-/// Who is meant to be a member.
+/// A requested member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Meant {
     name: String,
@@ -71,11 +71,11 @@ struct Meant {
 enum Who {
     Agent(String),
     Session(String),
-    /// Somebody who asks for its messages.
+    /// A member opened elsewhere that pulls its messages.
     Elsewhere,
 }
 
-/// What is opened.
+/// The inputs for opening a team.
 pub(super) struct Opening<'a> {
     pub(super) context: &'a Context,
     pub(super) client: &'a Client,
@@ -85,7 +85,7 @@ pub(super) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Gives the members, with the sessions that are to be started for them.
+    /// Returns the members, with the sessions to start for them.
     pub(super) fn members(&self, template: Option<&Template>) -> Result<Vec<NewMember>, ApiError> {
         let meant = meant(self.args)?;
         let labelled = labelled(self.args, &meant)?;
@@ -93,7 +93,7 @@ impl Opening<'_> {
         meant.iter().map(|one| self.member(&task, one, Some(&one.name) == labelled)).collect()
     }
 
-    /// Gives the task as it will be, of which the contracts tell.
+    /// Returns the team as it will be, for the text of the contracts.
     fn imagined(&self, meant: &[Meant], template: Option<&Template>) -> Result<Task, ApiError> {
         let now = Moment { wall_ms: clock::now_ms(), mono_ms: 0 };
         let around = Around { now, look: &|_| None, caller: &Caller::default() };
@@ -122,22 +122,17 @@ impl Opening<'_> {
             Who::Session(named) => Some(NewSession::Existing(named.clone())),
             Who::Agent(agent) => Some(self.started(task, meant, agent)?),
         };
-        let labels = match labelled {
-            true => self.args.labels.labels(),
-            false => Labels::default(),
-        };
+        let labels = if labelled { self.args.labels.labels() } else { Labels::default() };
         Ok(NewMember { name: meant.name.clone(), role: meant.role, labels, session })
     }
 
-    /// Gives the session of an agent that is started: it stays between its messages, and only who works may edit.
+    /// Returns the session of a started agent: it stays open between messages, and only workers may edit.
     fn started(&self, task: &Task, meant: &Meant, agent: &str) -> Result<NewSession, ApiError> {
         let id = SessionId(clock::mint());
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let edits = meant.role == Role::Worker;
-        let place = match edits && !self.args.no_worktree && self.spec.project.is_some() {
-            true => "--worktree",
-            false => "--no-worktree",
-        };
+        let worktree = edits && !self.args.no_worktree && self.spec.project.is_some();
+        let place = if worktree { "--worktree" } else { "--no-worktree" };
         let name = format!("{}-{}", self.spec.name, meant.name);
         let mut line = vec!["--agent".to_owned(), agent.to_owned(), "--name".to_owned(), name];
         line.extend(
@@ -162,7 +157,7 @@ impl Opening<'_> {
     }
 }
 
-/// Gives what is worth a warning about the sessions that are started.
+/// Returns warnings about the sessions to start.
 pub(super) fn warnings(members: &[NewMember]) -> Vec<String> {
     let specs = members.iter().filter_map(|member| match &member.session {
         Some(NewSession::New { spec, .. }) => Some(&spec.warnings),
@@ -173,8 +168,8 @@ pub(super) fn warnings(members: &[NewMember]) -> Vec<String> {
     all
 }
 
-/// Gives the member whose conversation the labels are of: one has one. It is the only worker that is opened elsewhere, or
-/// the only member.
+/// Returns the member that the conversation labels apply to, because they describe one conversation. It is the only
+/// worker opened elsewhere, or the only member.
 fn labelled<'a>(args: &MemberArgs, meant: &'a [Meant]) -> Result<Option<&'a String>, ApiError> {
     let labels = args.labels.labels();
     if labels.thread.is_none() && labels.title.is_none() {
@@ -187,7 +182,7 @@ fn labelled<'a>(args: &MemberArgs, meant: &'a [Meant]) -> Result<Option<&'a Stri
         ([one], _) | ([], [one]) => Ok(Some(&one.name)),
         (_, all) => {
             let message = format!(
-                "--thread and --title are of one conversation, and {} members could have it: label each by itself",
+                "--thread and --title describe one conversation, but {} members could have it: label each member separately",
                 all.len()
             );
             Err(usage(message).next("provost task label TASK MEMBER --thread ID --title TITLE"))
@@ -197,11 +192,11 @@ fn labelled<'a>(args: &MemberArgs, meant: &'a [Meant]) -> Result<Option<&'a Stri
 
 fn meant(args: &MemberArgs) -> Result<Vec<Meant>, ApiError> {
     let mut all = Vec::new();
-    // Rules are no member: they act on the task itself.
-    let manager = args.manager.iter().filter(|_| args.policy().is_none());
+    // A policy is not a member: it acts on the team itself.
+    let manager = if args.policy().is_some() { None } else { args.manager.as_ref() };
     let roles = [
         (Role::Worker, args.worker.iter().collect::<Vec<_>>()),
-        (Role::Manager, manager.collect()),
+        (Role::Manager, manager.into_iter().collect()),
         (Role::Reviewer, args.reviewer.iter().collect()),
     ];
     for (role, given) in roles {
@@ -216,16 +211,15 @@ fn meant(args: &MemberArgs) -> Result<Vec<Meant>, ApiError> {
     Ok(all)
 }
 
-/// Reads who is meant, as in `codex`, `hand=codex`, `hand=session:1a2b3c4d` or `me`.
+/// Parses a member, as in `codex`, `hand=codex`, `hand=session:1a2b3c4d` or `me`.
 fn read(text: &str, role: Role, usual: String, pull: bool) -> Result<Meant, ApiError> {
     let named = |name: &str| label(name).map_err(|why| usage(format!("{text:?}: {why}")));
     if pull {
-        return match text.contains('=') {
-            true => Err(usage(format!(
-                "with --pull nobody is started: {text:?} is to be a name and nothing more"
-            ))),
-            false => Ok(Meant { name: named(text)?, role, who: Who::Elsewhere }),
-        };
+        if text.contains('=') {
+            let message = format!("--pull starts no agents: {text:?} must be only a name");
+            return Err(usage(message));
+        }
+        return Ok(Meant { name: named(text)?, role, who: Who::Elsewhere });
     }
     let (name, who) = match text.split_once('=') {
         Some((name, who)) => (named(name)?, who),
@@ -235,7 +229,9 @@ fn read(text: &str, role: Role, usual: String, pull: bool) -> Result<Meant, ApiE
     let who = match (who, who.strip_prefix("session:")) {
         ("me", _) => Who::Elsewhere,
         ("", _) | (_, Some("")) => {
-            return Err(usage(format!("{text:?} names nobody")).next("provost pair --help"));
+            return Err(
+                usage(format!("{text:?} has no agent or session")).next("provost pair --help")
+            );
         }
         (_, Some(session)) => Who::Session(session.to_owned()),
         (agent, None) => Who::Agent(agent.to_owned()),

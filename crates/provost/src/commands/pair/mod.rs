@@ -27,11 +27,11 @@ use super::{
 };
 use crate::{cli::Outcome, clock, context::Context, error::usage, settings, trust::Asking, ui};
 
-/// Open a task together with who works on it: workers, and a manager who may be an agent, a policy or you
+/// Open a team: workers, and a manager (agent, policy or you)
 ///
-/// All of it is opened, or nothing. Workers begin with the goal; what becomes of their work reaches the manager by
-/// itself. With --pull nobody is started: whoever opens the members elsewhere is given the hand-off that is printed. The
-/// task's id goes to standard output, all else to standard error; `provost handoff` prints hand-offs to the former.
+/// Everything is opened, or nothing. Workers start with the goal, and their results reach the manager automatically.
+/// With --pull no agents are started: paste the printed hand-off where you open each member. The team's ID goes to
+/// standard output, everything else to standard error; `provost handoff` prints hand-offs to standard output.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -51,17 +51,17 @@ enum What {
 
 #[derive(Debug, Args)]
 struct NewArgs {
-    /// What is to be reached; `-` takes it from standard input
+    /// Goal of the team; `-` reads standard input
     goal: Option<String>,
-    /// What the task is called; made from its id otherwise
+    /// Name of the team [default: made from its ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
     #[command(flatten)]
     members: MemberArgs,
-    /// A command that must pass on what is finished; may be repeated. The configuration's checks otherwise
+    /// Command that must pass on the finished work (repeatable) [default: the configuration's checks]
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
-    /// Something that must hold, on somebody's word; may be repeated
+    /// Criterion that an assertion can satisfy (repeatable)
     #[arg(long, value_name = "TEXT")]
     criterion: Vec<String>,
     /// Work in a loop of this template
@@ -69,10 +69,10 @@ struct NewArgs {
     template: Option<String>,
     #[command(flatten)]
     looped: LoopFlags,
-    /// How much the manager is held to
+    /// How strictly the manager is controlled
     #[arg(long, value_enum, default_value = "guided")]
     mode: ModeArg,
-    /// Where the work is
+    /// Directory of the work [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub(crate) fn run(context: &Context, args: &PairArgs) -> Outcome {
 
 fn open(context: &Context, args: &NewArgs) -> Outcome {
     let Some(goal) = &args.goal else {
-        return Err(usage("say what is to be reached")
+        return Err(usage("name a goal")
             .next("provost pair GOAL --worker codex --manager codex")
             .into());
     };
@@ -116,7 +116,7 @@ fn open(context: &Context, args: &NewArgs) -> Outcome {
     let cwd = directory(context, args.cwd.as_deref())?;
     let config =
         settings::load_to_start(context, &cwd, settings::Wanted::default(), Asking::AtTerminal)?;
-    let spec = spec(context, args, goal, (id, &config))?;
+    let spec = spec(context, args, goal, id, &config)?;
     let template = args.looped.template(&config, args.template.as_deref(), &spec.checks)?;
     let client = context.daemon()?;
     let opening =
@@ -136,7 +136,7 @@ fn open(context: &Context, args: &NewArgs) -> Outcome {
         spec,
     };
     let pairing = serde_json::to_value(&pairing)
-        .map_err(|why| usage(format!("the pair cannot be written down: {why}")))?;
+        .map_err(|why| usage(format!("cannot encode the pair: {why}")))?;
     let request = PairRequest { id: id.to_string(), pairing };
     let reply: Value = client.post("/v1/pairs", &request, &args.key.get(context))?;
     opened(context, reply, &warnings)
@@ -146,19 +146,20 @@ fn spec(
     context: &Context,
     args: &NewArgs,
     goal: String,
-    (id, config): (StandingId, &Resolved),
+    id: StandingId,
+    config: &Resolved,
 ) -> Result<TaskSpec, ApiError> {
     let name = args.name.clone().unwrap_or_else(|| format!("task-{}", id.short()));
-    let named = (name.as_str(), goal, None);
     let checks = if args.check.is_empty() { checks(config) } else { args.check.clone() };
-    let mut spec = task::spec(context, named, &checks, args.cwd.as_deref(), args.windows.bounds())?;
+    let (cwd, bounds) = (args.cwd.as_deref(), args.windows.bounds());
+    let mut spec = task::spec(context, &name, goal, None, &checks, cwd, bounds)?;
     spec.config.mode = args.mode.into();
     spec.policy = args.members.policy().map(|name| loops::policy(config, name)).transpose()?;
     Ok(spec)
 }
 
-/// Shows what was opened. The id alone is data; who works on it, and what members that nobody started have to be told, is
-/// said beside it, and `provost handoff` prints it again.
+/// Shows the opened team. Only the ID goes to standard output; the members and the hand-offs for members opened
+/// elsewhere go to standard error. `provost handoff` prints the hand-offs again.
 fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> Outcome {
     let row: Option<StandingTaskRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
@@ -182,7 +183,7 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> Outcome {
         context.ui.line(&row.id)?;
         for member in &row.members {
             let session = member.session.as_deref();
-            let late = member.communication.note.as_ref().map_or("", |_| ", acts by commands");
+            let late = member.communication.note.as_ref().map_or("", |_| ", uses commands");
             let how = session.map_or("opened elsewhere".to_owned(), |id| {
                 format!("session {}{late}", ui::short(id))
             });
@@ -192,7 +193,7 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> Outcome {
     for handoff in handed.iter().flat_map(|handed| &handed.handoffs) {
         if handoff.heartbeat.is_some() {
             let member = ui::clean(&handoff.member);
-            context.ui.talk(&format!("\n── for {member}, to be pasted where it is opened ──\n"));
+            context.ui.talk(&format!("\n── paste this where you open {member} ──\n"));
             context.ui.talk(&ui::clean_block(&handoff.prompt));
         }
     }

@@ -1,4 +1,4 @@
-//! Watching a run until its outcome is sealed.
+//! Follows a run until its outcome is sealed.
 
 use std::{
     io::{IsTerminal as _, stdin},
@@ -20,31 +20,32 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Tells what happens until the outcome is sealed, and exits as it came out.
+/// Prints events until the outcome is sealed, and exits with its code.
 pub(super) fn run(context: &Context, row: &RunRow) -> Outcome {
     let row = watch(context, row)?;
     show(context, &row)
 }
 
-/// Tells what happens until the outcome is sealed, and gives the run as it is then.
+/// Prints events until the outcome is sealed, and returns the final row.
 pub(crate) fn watch(context: &Context, row: &RunRow) -> Result<RunRow, Error> {
     let short = ui::short(&row.id);
     let next = [format!("provost status {short} --watch"), format!("provost cancel {short}")];
-    // Whoever cannot hear Ctrl-C is ended by it all the same, only without a word.
+    // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
     drop(parting::on_interrupt(&context.ui, &format!("run {short}"), &next));
-    // The handle comes first; as JSON there is only one result object, so it is talk then.
-    match context.ui.json {
-        true => context.ui.talk(&row.id),
-        false => context.ui.line(&row.id)?,
+    // The ID comes first; with JSON the only output is the result object, so the ID goes to standard error.
+    if context.ui.json {
+        context.ui.talk(&row.id);
+    } else {
+        context.ui.line(&row.id)?;
     }
     row.warnings.iter().for_each(|warning| context.ui.warn(warning));
     until_sealed(context, &row.id)
 }
 
-/// Waits for the outcome, or without a terminal for a question. The report card is written when the outcome is sealed, so it
-/// is waited for too.
+/// Waits for the outcome, or without a terminal for a question. Also waits for the report card, which is written when
+/// the outcome is sealed.
 pub(crate) fn until_sealed(context: &Context, id: &str) -> Result<RunRow, Error> {
-    // Without a terminal there is no one to see the question while this waits.
+    // Without a terminal no user would see the question during the wait.
     let attended = stdin().is_terminal();
     let mut events = Follow::new(context, Of::Run(id.to_owned()), Some(0));
     events.open(&context.daemon()?)?;
@@ -72,13 +73,13 @@ pub(crate) fn until_sealed(context: &Context, id: &str) -> Result<RunRow, Error>
 /// The events after which a run may wait for the user.
 const ASKS: [&str; 3] = ["run.question_seen", "run.plan_reviewed", "run.landing_held"];
 
-/// Whether a run waits for an answer or an approval, and goes no further without it.
+/// Whether a run waits for an answer or an approval and cannot continue without it.
 fn needs_input(row: &RunRow) -> bool {
     let asks = row.requests.iter().any(|request| request.blocking);
     !row.terminal && (asks || row.awaits_approval)
 }
 
-/// Says what happened, and what is asked with the command that answers it. Programs read the result.
+/// Describes an event, and prints a question with the command that answers it. Programs read the result instead.
 fn tell(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
     if context.ui.json {
         return Ok(());
@@ -109,7 +110,7 @@ fn tell(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Returns how the wait failed; none if the work is done.
+/// Returns the error code of the wait; None if the work is done.
 fn failure(row: &RunRow) -> Option<Code> {
     match row.state.as_str() {
         "succeeded" | "completed" => None,
@@ -118,7 +119,7 @@ fn failure(row: &RunRow) -> Option<Code> {
     }
 }
 
-/// Returns what the run asks, in one line.
+/// Returns the run's open question in one line.
 fn asked(row: &RunRow) -> Option<String> {
     let request = row.requests.iter().find(|request| request.blocking);
     let question = request.map(|request| {
@@ -135,16 +136,18 @@ pub(crate) fn show(context: &Context, row: &RunRow) -> Outcome {
     if !context.ui.json {
         context.ui.line(&ui::run_line(context.ui.paint, row))?;
         if failure == Some(Code::InputNeeded) {
-            context.ui.talk("no longer waiting: without a terminal no one answers; the run continues once it is answered");
+            context.ui.talk("no longer waiting: there is no terminal to answer from; the run continues once it is answered");
         }
         context.ui.next(&next);
         return Ok(code);
     }
     let mut value = json!({"ok": failure.is_none(), "id": row.id, "run": row});
     if let Some(code) = failure {
-        let message = match asked(row).filter(|_| code == Code::InputNeeded) {
-            Some(text) => format!("run {} needs input: {text}", ui::short(&row.id)),
-            None => format!("run {} is {}", ui::short(&row.id), row.state),
+        let message = match asked(row) {
+            Some(text) if code == Code::InputNeeded => {
+                format!("run {} needs input: {text}", ui::short(&row.id))
+            }
+            Some(_) | None => format!("run {} is {}", ui::short(&row.id), row.state),
         };
         value["error"] = json!(ApiError { code, message, next: next.clone() });
     }

@@ -1,4 +1,4 @@
-//! What a run is for: a goal, a spec, or both.
+//! The goal of a run: a text, a spec, or both.
 
 use std::{io::Read as _, path::Path};
 
@@ -6,18 +6,18 @@ use provost_api::ApiError;
 
 use crate::{commands::input, error::usage};
 
-/// The longest goal: it is told to every agent, and shown.
+/// The maximum length of a goal in bytes; every prompt and list includes it.
 const MAX_GOAL: usize = 64 << 10;
 
-/// The longest spec: every agent is told all of it, and the ledger keeps it with each.
+/// The maximum size of a spec in bytes; every prompt includes all of it, and the ledger stores it each time.
 pub(crate) const MAX_SPEC: u64 = 256 << 10;
 
-/// What a run is for.
+/// The goal of a run.
 #[derive(Debug)]
 pub(crate) struct Goal {
     pub(crate) goal: String,
     pub(crate) spec: Option<String>,
-    /// The text that branches are named after.
+    /// The text that branch names derive from.
     pub(crate) about: String,
 }
 
@@ -27,40 +27,37 @@ pub(super) fn take(goal: Option<&str>, spec: Option<&Path>) -> Result<Goal, ApiE
     match (goal, spec) {
         (Some(goal), _) => {
             let goal = input::text(goal)?;
-            match goal.len() <= MAX_GOAL {
-                true => Ok(Goal { about: goal.clone(), goal, spec: text }),
-                false => Err(usage(format!(
-                    "the goal has {} bytes, and at most {MAX_GOAL} are taken; put the details into a spec",
+            if goal.len() > MAX_GOAL {
+                let message = format!(
+                    "the goal has {} bytes, but the limit is {MAX_GOAL}; put the details into a spec",
                     goal.len()
-                ))
-                .next("provost run GOAL --spec FILE")),
+                );
+                return Err(usage(message).next("provost run GOAL --spec FILE"));
             }
+            Ok(Goal { about: goal.clone(), goal, spec: text })
         }
         (None, Some(file)) => {
             let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let goal = "Do what the specification says.".to_owned();
             Ok(Goal { goal, spec: text, about: stem })
         }
-        (None, None) => Err(usage("there is no goal: say what is to be done, or name a spec")
+        (None, None) => Err(usage("no goal given: pass a goal, or a file with --spec")
             .next("provost run GOAL")
             .next("provost run --spec FILE")),
     }
 }
 
-/// The file may be gone or changed tomorrow, so its text is kept in the run.
+/// Reads a spec. The run stores its text, because the file may change later.
 fn read(path: &Path) -> Result<String, ApiError> {
     let told = |why: String| usage(format!("cannot read the spec {}: {why}", path.display()));
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|why| told(why.to_string()))?;
     file.take(MAX_SPEC + 1).read_to_end(&mut bytes).map_err(|why| told(why.to_string()))?;
     if bytes.len() as u64 > MAX_SPEC {
-        return Err(told(format!("it has more than {MAX_SPEC} bytes")));
+        return Err(told(format!("it is larger than {MAX_SPEC} bytes")));
     }
     let text = String::from_utf8(bytes).map_err(|_| told("it is not UTF-8".to_owned()))?;
-    match text.trim().is_empty() {
-        true => Err(told("it is empty".to_owned())),
-        false => Ok(text),
-    }
+    if text.trim().is_empty() { Err(told("it is empty".to_owned())) } else { Ok(text) }
 }
 
 #[cfg(test)]

@@ -23,12 +23,11 @@ use super::{
 };
 use crate::{cli::Outcome, clock, context::Context, error::usage, target::RunReply, ui};
 
-/// Take a goal through triage, work, checks and review to a change that is proved
+/// Turn a goal into a reviewed, tested branch
 ///
-/// The run's id is printed first, then what happens. Agents work in worktrees of their own, outside of the
-/// repository; Provost commits what they leave and runs the checks itself in a clean checkout. Ctrl-C ends
-/// only the watching, with exit 130: the run goes on. Without a terminal a question ends the watching too,
-/// with exit 7.
+/// Prints the run's ID first, then its progress. Agents work in their own worktrees outside the repository; Provost
+/// commits their work and runs the checks itself in a clean checkout. Ctrl-C stops only the watching, with exit code
+/// 130; the run continues. Without a terminal a question also stops the watching, with exit code 7.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost run 'Add rate limiting to the API' --check 'cargo test'\n  provost run --spec docs/feature.md --check 'make test' --land merge\n  provost run 'Fix the flaky test' --preset quick --detach\n  provost run --plan plan.toml --parallel 4 'Build the importer'\n  provost run - --no-questions --budget 2M < goal.md"
@@ -36,34 +35,34 @@ use crate::{cli::Outcome, clock, context::Context, error::usage, target::RunRepl
 pub(crate) struct RunArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// Let work count that changed nothing
+    /// Accept a result without any changes
     #[arg(long)]
     no_change_ok: bool,
-    /// What becomes of the work: branch, merge or pr
+    /// How the work lands: branch, merge or pr [default: branch]
     #[arg(long, value_name = "HOW")]
     land: Option<String>,
-    /// Work on the tasks of this plan, a TOML or JSON file; nobody is asked for another
+    /// Use this plan file (TOML or JSON) instead of asking an agent to plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan_mode", "no_plan"])]
     plan: Option<PathBuf>,
-    /// Whether the goal is divided into tasks: auto, always or never
+    /// Whether to break the goal into tasks: auto, always or never [default: auto]
     #[arg(long, value_name = "MODE")]
     plan_mode: Option<String>,
-    /// Do all of it as one task, whatever triage says
+    /// Do everything as one task, whatever triage suggests
     #[arg(long, conflicts_with = "plan_mode")]
     no_plan: bool,
-    /// How many agents of the run work at the same time
+    /// Maximum number of agents that work at the same time [default: number of processors, 2 to 8]
     #[arg(long, value_name = "N")]
     parallel: Option<String>,
-    /// How many finished tasks are merged and checked together
+    /// Maximum number of finished tasks that are merged and checked together [default: 8]
     #[arg(long, value_name = "N")]
     batch: Option<String>,
-    /// The review of the work: off, report or repair
+    /// Review of each task's work: off, report or repair [default: report]
     #[arg(long, value_name = "MODE")]
     review_task: Option<String>,
-    /// The review of the whole before it lands: off, report or repair
+    /// Review of the whole change before it lands: off, report or repair [default: off]
     #[arg(long, value_name = "MODE")]
     review_final: Option<String>,
-    /// How many times a review that repairs may look
+    /// Maximum review-and-fix rounds [default: 2]
     #[arg(long, value_name = "N")]
     cycles: Option<String>,
     /// Whether the run ends with its plan
@@ -71,67 +70,67 @@ pub(crate) struct RunArgs {
     plan_only: bool,
 }
 
-/// What runs and plans are opened with
+/// The options that runs and plans share
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
-    /// What is to be done; `-` takes it from standard input
+    /// Goal; `-` reads standard input
     goal: Option<String>,
-    /// A file that says more about it; its text is kept in the run
+    /// File with the full specification; its text is stored in the run
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// What the run is called; made from the id otherwise
+    /// Name of the run [default: made from the ID]
     #[arg(long, value_parser = spawn::label)]
     name: Option<String>,
-    /// `codex`, or an agent from the configuration, `[agents.NAME]`
+    /// Agent: `codex`, or one from the configuration, `[agents.NAME]`
     #[arg(long, value_name = "NAME", default_value = provost_config::BUILT_IN)]
     agent: String,
     #[command(flatten)]
     codex: CodexArgs,
-    /// Leave out the project's provost.toml, and let Codex trust none of the project's files
+    /// Ignore the project's provost.toml, and do not let Codex trust the project's files
     #[arg(long)]
     ignore_project_config: bool,
-    /// A command that must succeed on the result; may be repeated
+    /// Command that must succeed on the result (repeatable)
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,
     /// Run no checks, whatever the configuration or the plan says
     #[arg(long)]
     no_check: bool,
-    /// Take the stages, reviews and checks of a preset; what other flags say wins
+    /// Use the stages, reviews and checks of this preset; other flags override it
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Let an agent first read the goal and the project, and ask what is unclear
+    /// Start with triage: an agent reads the goal and the project, and asks questions [default]
     #[arg(long, overrides_with = "no_triage")]
     triage: bool,
-    /// Begin with the work at once
+    /// Start with the work immediately
     #[arg(long, overrides_with = "triage")]
     no_triage: bool,
-    /// Ask nobody anything: agents decide for themselves
+    /// Never ask questions: agents decide themselves
     #[arg(long)]
     no_questions: bool,
-    /// Answers given beforehand, by the ids of questions, in the form that `answer --answers` takes; `-` is standard input
+    /// File with answers by question ID, in the format of `answer --answers`; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
-    /// The review of the plan: off, report or repair
+    /// Review of the plan: off, report or repair [default: repair]
     #[arg(long, value_name = "MODE")]
     review_plan: Option<String>,
-    /// Wait for a person to approve of the plan
+    /// Wait for your approval of the plan
     #[arg(long)]
     approve_plan: bool,
-    /// How many tokens the run may use, as in 2M or 500k
+    /// Maximum number of tokens, such as 2M or 500k
     #[arg(long, value_name = "TOKENS")]
     budget: Option<String>,
-    /// How many turns its agents may take
+    /// Maximum number of turns of all agents
     #[arg(long, value_name = "N")]
     turns: Option<String>,
-    /// How long each of its agents may work, as in 90m; waiting for people does not count
+    /// Maximum working time per agent, such as 90m; waiting for you does not count
     #[arg(long, value_name = "TIME")]
     time_limit: Option<String>,
     #[command(flatten)]
     variables: VariableArgs,
-    /// Where to work: a directory in the repository
+    /// Directory in the repository to work in [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Print the id and let the run go on by itself
+    /// Print the ID and let the run continue in the background
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
@@ -139,7 +138,7 @@ pub(crate) struct CommonArgs {
 }
 
 impl RunArgs {
-    /// Gives what opens a run that ends with its plan.
+    /// Returns the arguments of a run that ends with its plan.
     pub(crate) fn only_plan(common: CommonArgs) -> RunArgs {
         RunArgs {
             common,
@@ -157,7 +156,7 @@ impl RunArgs {
         }
     }
 
-    /// Gives what is wished, before the configuration says the rest.
+    /// Returns the requested settings, before the configuration fills in the rest.
     pub(crate) fn wish(&self) -> Result<Wish<'_>, ApiError> {
         spec::wish(self)
     }
@@ -173,13 +172,10 @@ impl RunArgs {
 
 pub(crate) fn run(context: &Context, args: &RunArgs) -> Outcome {
     let (reply, row) = open(context, args.wish()?, &args.key(context))?;
-    match args.is_detached() {
-        true => opened(context, reply, &row),
-        false => follow::run(context, &row),
-    }
+    if args.is_detached() { opened(context, reply, &row) } else { follow::run(context, &row) }
 }
 
-/// Opens a run, or finds the one that was opened under this key before; gives the daemon's answer and the row in it.
+/// Opens a run, or finds the one already opened under this key. Returns the daemon's reply and the row in it.
 pub(crate) fn open(
     context: &Context,
     wish: Wish<'_>,
@@ -190,11 +186,11 @@ pub(crate) fn open(
     let client = context.daemon()?;
     spawn::expand(context, &client, &mut spec.agent, &mut spec.warnings)?;
     let spec = serde_json::to_value(&spec)
-        .map_err(|why| usage(format!("the run cannot be written down: {why}")))?;
+        .map_err(|why| usage(format!("cannot encode the run: {why}")))?;
     let request = OpenRunRequest { id: id.to_string(), spec };
     let reply: Value = client.post("/v1/runs", &request, key)?;
     let row = serde_json::from_value::<RunReply>(reply.clone())
-        .map_err(|why| usage(format!("the daemon's answer cannot be read: {why}")))?
+        .map_err(|why| usage(format!("cannot parse the daemon's reply: {why}")))?
         .run;
     Ok((reply, row))
 }

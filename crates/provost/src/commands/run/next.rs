@@ -1,10 +1,10 @@
-//! The commands that make sense for a run as it is.
+//! The commands that make sense in a run's current state.
 
 use provost_api::{RequestRow, RunRow, RunSessionRow};
 
 use crate::{commands::spawn::chosen::quoted, ui};
 
-/// Gives the commands that make sense for a run as it is.
+/// Returns the commands that make sense in a run's current state.
 pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
     let id = ui::short(&row.id);
     if !row.terminal {
@@ -20,17 +20,20 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
     let card = format!("provost report-card {id}");
     match row.state.as_str() {
         "succeeded" | "completed" => {
-            let plan = row.tasks.as_ref().filter(|_| !row.landing.done);
-            let plan = plan.map(|_| format!("provost graph {id} --toml"));
+            let plan = (row.tasks.is_some() && !row.landing.done)
+                .then(|| format!("provost graph {id} --toml"));
             merge(row).into_iter().chain(plan).chain([card]).collect()
         }
         _ => {
             let plan = row.tasks.as_ref().map(|_| format!("provost graph {id}"));
             let logs =
                 to_look_at(row).map(|session| format!("provost logs {}", ui::short(&session.id)));
-            // The checks of tasks are numbered by their sessions.
-            let red = row.checks.iter().position(|check| check.result == "failed");
-            let red = red.filter(|_| row.tasks.is_none());
+            // With tasks, checks are numbered per session.
+            let red = if row.tasks.is_none() {
+                row.checks.iter().position(|check| check.result == "failed")
+            } else {
+                None
+            };
             let check = red.map(|at| format!("provost logs {id} --check {}", at + 1));
             let used_up = row.cause.as_deref() == Some("budget");
             let more = if row.budget.tokens.is_some() { "--tokens" } else { "--turns" };
@@ -41,21 +44,25 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
     }
 }
 
-/// Gives the session that tells most of why a run ended: where tasks failed, the newest of one that did.
+/// Returns the session that best explains why a run ended: if tasks failed, the newest session of a failed one.
 fn to_look_at(row: &RunRow) -> Option<&RunSessionRow> {
     let good = ["succeeded", "completed", "accepted"];
     let bad = |one: &&RunSessionRow| {
         one.task.is_some() && one.state.as_deref().is_some_and(|state| !good.contains(&state))
     };
-    let failed = row.sessions.iter().rev().find(bad);
-    failed.filter(|_| row.cause.as_deref() == Some("tasks")).or(row.sessions.last())
+    if row.cause.as_deref() != Some("tasks") {
+        return row.sessions.last();
+    }
+    row.sessions.iter().rev().find(bad).or(row.sessions.last())
 }
 
-/// What stands on a branch of its own is still to be merged by whoever wants it.
+/// Returns the command that merges the run's branch, if the user still has to merge it.
 fn merge(row: &RunRow) -> Option<String> {
-    let branch = row.landing.branch.as_deref().filter(|_| !row.landing.merged)?;
-    (row.landing.mode == "branch")
-        .then(|| format!("git -C {} merge {}", quoted(&row.project), quoted(branch)))
+    if row.landing.merged || row.landing.mode != "branch" {
+        return None;
+    }
+    let branch = row.landing.branch.as_deref()?;
+    Some(format!("git -C {} merge {}", quoted(&row.project), quoted(branch)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A plan that a person wrote: TOML or JSON, by the name of the file.
+//! A plan written by the user: TOML or JSON, by the extension of the file.
 
 use std::{collections::BTreeMap, ffi::OsStr, io::Read as _, path::Path};
 
@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use crate::error::usage;
 
-/// The largest file of a plan that is read.
+/// The maximum size of a plan file, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
 /// Reads a plan from a file whose name ends in `.toml` or `.json`.
@@ -19,7 +19,7 @@ pub(crate) fn read(path: &Path) -> Result<Plan, ApiError> {
         Some("toml") => from_toml,
         Some("json") => from_json,
         Some(_) | None => {
-            let message = "cannot tell its form: expected a name that ends in .toml or .json";
+            let message = "unknown format: expected a name that ends in .toml or .json";
             return Err(told(path, &[message.to_owned()]));
         }
     };
@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<Plan, ApiError> {
     form(&text).map_err(|faults| told(path, &faults))
 }
 
-/// Writes a plan as TOML that is read as the same plan.
+/// Writes a plan as TOML; reading it yields the same plan.
 pub(crate) fn toml(plan: &Plan) -> String {
     let file = Written { task: plan.tasks().iter().map(WrittenTask::from).collect() };
     toml::to_string_pretty(&file).expect("tasks are tables of texts and lists of texts")
@@ -39,12 +39,12 @@ fn text_of(path: &Path) -> Result<String, String> {
         .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
         .map_err(|why| why.to_string())?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err(format!("it has more than {MAX_FILE} bytes"));
+        return Err(format!("it is larger than {MAX_FILE} bytes"));
     }
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 
-/// Tells everything that is wrong with a file, each on a line of its own if it is more than one thing.
+/// Reports all errors of a file, each on its own line if there are several.
 fn told(path: &Path, faults: &[String]) -> ApiError {
     let what = format!("cannot use the plan {}:", path.display());
     let more = faults.len().saturating_sub(MAX_TOLD);
@@ -59,13 +59,13 @@ fn told(path: &Path, faults: &[String]) -> ApiError {
 fn from_json(text: &str) -> Result<Plan, Vec<String>> {
     let value: Value = serde_json::from_str(text).map_err(|why| {
         vec![format!(
-            "it is no JSON: {why}; a plan is written as {{\"tasks\": [{{\"id\": …}}, …]}}"
+            "it is not valid JSON: {why}; a plan has the form {{\"tasks\": [{{\"id\": …}}, …]}}"
         )]
     })?;
     Plan::parse(&value).map_err(|faults| faults.iter().map(ToString::to_string).collect())
 }
 
-/// The tables of a file, each with where it is.
+/// The tables of a file with their positions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -78,7 +78,7 @@ fn from_toml(text: &str) -> Result<Plan, Vec<String>> {
         let before = why.span().and_then(|span| text.get(..span.start));
         let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
         let line = line.unwrap_or_default();
-        vec![format!("{line}{}; a plan is written as [[task]] tables", why.message())]
+        vec![format!("{line}{}; a plan consists of [[task]] tables", why.message())]
     })?;
     let tasks: Vec<Value> = file.task.iter().map(|task| json!(task.get_ref())).collect();
     Plan::parse(&json!({"tasks": tasks})).map_err(|faults| {
@@ -90,7 +90,7 @@ fn from_toml(text: &str) -> Result<Plan, Vec<String>> {
 /// The lines on which the tasks of a file begin.
 struct Lines<'a> {
     starts: Vec<usize>,
-    /// By id; of those that share one, the last, for it is the one too many.
+    /// By ID; for duplicates the last line, because that one is the error.
     named: BTreeMap<&'a str, usize>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A file as it is written: what is empty is left out.
+/// A file as written: empty fields are left out.
 #[derive(Serialize)]
 struct Written<'a> {
     task: Vec<WrittenTask<'a>>,
@@ -271,7 +271,7 @@ criteria = ["every example can be read"]
         let gone = read(Path::new("/nowhere/plan.toml")).unwrap_err().message;
         assert!(gone.starts_with("cannot use the plan /nowhere/plan.toml: No such file"), "{gone}");
         let large = in_file("plan.json", vec![b' '; MAX_FILE as usize + 1]).unwrap_err();
-        assert!(large.ends_with("it has more than 16777216 bytes"), "{large}");
+        assert!(large.ends_with("it is larger than 16777216 bytes"), "{large}");
     }
 
     #[test]

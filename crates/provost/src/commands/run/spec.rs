@@ -1,4 +1,4 @@
-//! The whole spec of a run, resolved once from flags and configuration.
+//! Builds the complete spec of a run from flags and configuration.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -45,7 +45,7 @@ use crate::{
     trust::{Asking, Workplace},
 };
 
-/// What a run is to be, before the configuration says the rest.
+/// The requested settings of a run, before the configuration fills in the rest.
 pub(crate) struct Wish<'a> {
     pub(crate) cwd: Option<&'a Path>,
     /// The highest layer of the configuration.
@@ -54,31 +54,31 @@ pub(crate) struct Wish<'a> {
     pub(crate) goal: Goal,
     pub(crate) name: Option<&'a str>,
     pub(crate) agent: &'a str,
-    /// Something that was said and that only Codex understands.
+    /// A given option that only Codex supports.
     pub(crate) for_codex: Option<&'static str>,
     pub(crate) variables: &'a VariableArgs,
-    /// By the ids of questions.
+    /// By question ID.
     pub(crate) answers: BTreeMap<String, Vec<String>>,
     pub(crate) origin: Option<Origin>,
-    /// A plan that a person wrote.
+    /// A plan written by the user.
     pub(crate) plan: Option<Plan>,
     /// Whether the run ends with its plan.
     pub(crate) only_plan: bool,
-    /// Whether the project's file is left out.
+    /// Whether the project's file is ignored.
     pub(crate) ignores_project: bool,
-    /// The project's file that the operator agreed to when serving began.
+    /// The project's file that the operator trusted when serving began.
     pub(crate) pinned: Option<&'a ProjectFile>,
-    /// Whether the operator may be asked to trust the project.
+    /// Whether to prompt the operator to trust the project.
     pub(crate) asking: Asking,
     pub(crate) checks: WishedChecks,
 }
 
-/// Where the checks of a run come from.
+/// The source of a run's checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WishedChecks {
     Configuration,
     CommandLine,
-    /// Nothing is checked, by checks of a plan neither.
+    /// No checks at all, not even those of a plan.
     None,
 }
 
@@ -92,7 +92,7 @@ impl WishedChecks {
     }
 }
 
-/// Takes the wish of whoever typed the command.
+/// Reads the request from the command line.
 pub(super) fn wish(args: &RunArgs) -> Result<Wish<'_>, ApiError> {
     let goal = goal::take(args.common.goal.as_deref(), args.common.spec.as_deref())?;
     let answers = args.common.answers.as_deref().map(asking::from_file).transpose()?;
@@ -116,7 +116,7 @@ pub(super) fn wish(args: &RunArgs) -> Result<Wish<'_>, ApiError> {
     })
 }
 
-/// Builds the spec, with what is worth a warning in it.
+/// Builds the spec, including its warnings.
 pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSpec, ApiError> {
     let cwd = directory(context, wish.cwd)?;
     let wanted = settings::Wanted {
@@ -147,7 +147,7 @@ pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSp
         project: place::text(&project.top)?,
         cwd: place::text(&cwd)?,
         target,
-        // No session has number 0: what begins there begins in each session's own worktree.
+        // No session has number 0: relative paths resolve in each session's own worktree.
         policy: policy::build(context, &config, &worktrees.join("0"))?,
         worktrees: place::text(&worktrees)?,
         branch: place::branch(&wanted)?,
@@ -181,7 +181,7 @@ pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSp
     })
 }
 
-/// What strangers write must not reach agents because the repository says so.
+/// Returns whose comments reach agents. The repository must not allow comments from strangers.
 fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
     const KEY: &str = "run.comments_from";
     let of_project = |entry: &config::Entry| {
@@ -191,7 +191,7 @@ fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
         config::CommentAuthors::Write => Ok(CommentAuthors::Write),
         config::CommentAuthors::Everyone if config.explain().iter().any(of_project) => {
             let message = format!(
-                "{KEY} is \"everyone\" in the project's file; only your own configuration may let anyone's comments reach agents"
+                "the project's file sets {KEY} = \"everyone\"; only your own configuration may do that"
             );
             Err(usage(message).next("provost config show"))
         }
@@ -199,7 +199,7 @@ fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
     }
 }
 
-/// Flags are the highest layer of the configuration, so they are checked and explained as it is.
+/// Returns the flags as the highest configuration layer, so that they are checked and explained like it.
 fn flags(args: &RunArgs) -> Vec<Flag> {
     let switch =
         |on: bool, flag: &str, key: &str, value: &str| on.then(|| flag_text(flag, key, value));
@@ -241,7 +241,7 @@ fn no_project(why: &provost_git::project::Error) -> ApiError {
     error
 }
 
-/// Looks where the run begins. What is to be merged needs a branch to be merged into.
+/// Returns the commit the run starts from. Merging needs a branch as the target.
 fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiError> {
     let commit = project.commit(git).map_err(|why| no_project(&why))?;
     place::refuse_filtered(git, project, &commit)?;
@@ -253,7 +253,7 @@ fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiErr
         tree: TreeId(tree.as_str().to_owned()),
     };
     let head = provost_git::head(git, project)
-        .map_err(|why| chain(Code::BadRequest, "cannot read what is checked out", &why))?;
+        .map_err(|why| chain(Code::BadRequest, "cannot read HEAD", &why))?;
     let branch = branch(&head);
     match (land, &branch) {
         (LandMode::Branch, _) | (LandMode::Merge, Some(_)) => {
@@ -264,7 +264,7 @@ fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiErr
             Ok(Target { branch, base, remote })
         }
         (LandMode::Merge | LandMode::Pr, None) => Err(usage(format!(
-            "no branch is checked out, so there is none that the work could be merged into by --land {}",
+            "no branch is checked out, so --land {} has no branch to merge into",
             land.word()
         ))
         .next("git switch BRANCH")
@@ -272,13 +272,13 @@ fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiErr
     }
 }
 
-/// So many files are named that are not committed.
+/// The maximum number of uncommitted files that the warning names.
 const NAMED: usize = 3;
 
-/// Warns of work of the user's that the run does not see, for it begins from the commit.
+/// Warns about the user's uncommitted work, which the run does not see because it starts from the commit.
 fn unseen(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
     let files = uncommitted(git, project)
-        .map_err(|why| chain(Code::BadRequest, "cannot look at your checkout", &why))?;
+        .map_err(|why| chain(Code::BadRequest, "cannot read the status of your checkout", &why))?;
     let named: Vec<String> = files.iter().take(NAMED).map(ToString::to_string).collect();
     let more = match files.len().saturating_sub(NAMED) {
         0 => String::new(),
@@ -286,19 +286,19 @@ fn unseen(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
     };
     Ok((!files.is_empty()).then(|| {
         format!(
-            "the run begins from your commit and does not see what is not committed: {}{more}",
+            "the run starts from your last commit and does not see uncommitted changes: {}{more}",
             named.join(", ")
         )
     }))
 }
 
-/// Looks where the work is to be pushed to. It is kept, as an agent could change what the repository says of it.
+/// Returns the remote to push to. It is stored, because an agent could change the repository's configuration later.
 fn remote(git: &Git, project: &Project, branch: &str) -> Result<Remote, ApiError> {
     let found = remote_of(git, project, Some(branch)).map_err(|why| {
         chain(Code::BadRequest, "cannot read the remotes of the repository", &why)
     })?;
     let found = found.ok_or_else(|| {
-        usage("the repository has no remote, so there is none that --land pr could push to")
+        usage("the repository has no remote, so --land pr has nowhere to push")
             .next("git remote add origin URL")
             .next("provost run --land branch …")
     })?;
@@ -333,7 +333,7 @@ fn reviews(config: &Resolved) -> Reviews {
     }
 }
 
-/// Says how the goal is planned. A plan that a person wrote is not for agents to review.
+/// Returns how the goal is planned. A plan written by the user is not reviewed by agents.
 fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> Planning {
     let run = &config.run;
     let of_machine = std::thread::available_parallelism().map_or(1, usize::from);
@@ -357,7 +357,7 @@ fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> Planning {
     }
 }
 
-/// Gives the agent, with what is worth a warning about it.
+/// Returns the agent and warnings about it.
 fn agent(
     context: &Context,
     wish: &Wish<'_>,
@@ -368,20 +368,22 @@ fn agent(
         let place = Workplace { cwd, ignores_project: wish.ignores_project };
         let (mut agent, warnings) =
             codex::agent(context, wish.variables, Way::Conversation, config, place)?;
-        // Its prompts say how to use them, so it has to be known.
+        // Its prompts describe the tools, so the setup must be known.
         let setup = Setup::new(&context.environment, config)?;
         agent.settings.multi_agent = setup.multi_agent(&agent.argv)?;
         return Ok((agent, warnings));
     }
     if let Some(flag) = wish.for_codex {
-        return Err(usage(format!("{flag} is for Codex")).next("provost run --agent codex …"));
+        return Err(
+            usage(format!("{flag} applies only to Codex")).next("provost run --agent codex …")
+        );
     }
     let agent = agents::configured(context, Some(wish.agent), &[], wish.variables, config)?;
     refuse_what_it_cannot(&agent, wish, config)?;
     Ok((agent, Vec::new()))
 }
 
-/// A run tells its agent what to do, and whoever understands, plans or reviews has to tell the result in a given form.
+/// Rejects an agent that cannot take instructions, or cannot return structured results for triage, plans and reviews.
 fn refuse_what_it_cannot(
     agent: &Agent,
     wish: &Wish<'_>,
@@ -389,31 +391,32 @@ fn refuse_what_it_cannot(
 ) -> Result<(), ApiError> {
     if agent.driver == Driver::Command {
         let message = format!(
-            "the agent {:?} is run by the driver \"command\", which takes no instruction, so it cannot work for a run",
+            "agent {:?} uses the driver \"command\", which takes no instructions, so it cannot work for a run",
             agent.name
         );
         return Err(usage(message).next("provost spawn --check COMMAND -- PROGRAM"));
     }
     let reviews = reviews(config);
     let reviewed = reviews.task != ReviewMode::Off || reviews.whole != ReviewMode::Off;
-    // Where a plan is given, nobody has to understand the goal first.
+    // With a given plan no triage is needed.
     let planned =
         config.run.triage || wish.only_plan || config.run.plan == config::PlanMode::Always;
-    match reviewed || (planned && wish.plan.is_none()) {
-        false => Ok(()),
-        true => Err(usage(format!(
-            "triage, plans and reviews need an agent that tells its result in a given form, and {:?} does not",
-            agent.name
-        ))
-        .next(format!(
-            "provost run --agent {} --no-triage --no-plan --review-task off --review-final off …",
-            agent.name
-        ))
-        .next(format!(
-            "provost run --agent {} --plan FILE --review-task off --review-final off …",
-            agent.name
-        ))),
+    let needed = reviewed || (planned && wish.plan.is_none());
+    if !needed {
+        return Ok(());
     }
+    Err(usage(format!(
+        "triage, plans and reviews need an agent with structured results, which {:?} does not have",
+        agent.name
+    ))
+    .next(format!(
+        "provost run --agent {} --no-triage --no-plan --review-task off --review-final off …",
+        agent.name
+    ))
+    .next(format!(
+        "provost run --agent {} --plan FILE --review-task off --review-final off …",
+        agent.name
+    )))
 }
 
 fn templates(config: &Resolved) -> BTreeMap<Template, String> {
@@ -440,7 +443,7 @@ fn templates(config: &Resolved) -> BTreeMap<Template, String> {
     worded.collect()
 }
 
-/// Half a price would show half a cost.
+/// Returns the prices. Input and output must be set together, because one alone would show a wrong cost.
 fn prices(config: &Resolved) -> Result<Option<Prices>, ApiError> {
     let prices = &config.prices;
     match (prices.input.on(), prices.output.on()) {
@@ -451,7 +454,7 @@ fn prices(config: &Resolved) -> Result<Option<Prices>, ApiError> {
             output: output.millionths(),
         })),
         (Some(_), None) | (None, Some(_)) => {
-            Err(usage("prices.input and prices.output are set together or not at all")
+            Err(usage("prices.input and prices.output must be set together")
                 .next("provost config show"))
         }
     }

@@ -19,34 +19,34 @@ use self::{
 };
 use crate::{cli::Outcome, clock, context::Context, error::Error};
 
-/// Turn the issues of a tracker into runs, by the repository's WORKFLOW.md
+/// Turn a tracker's issues into runs, by WORKFLOW.md
 ///
-/// Looks at the tracker again and again, opens a run for each issue that is to be worked on, cancels runs whose issues
-/// no longer are, and tries again what failed. What it knows it knows from the daemon's runs: it may be ended and
-/// started at any time, and opens nothing twice. Ctrl-C ends only the serving: runs go on.
+/// Polls the tracker, opens a run for each active issue, cancels runs of inactive issues and retries failures. Its only
+/// memory is the daemon's runs: it can be stopped and started at any time, and opens nothing twice. Ctrl-C stops only
+/// the serving; runs continue.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost serve\n  provost serve --workflow docs/WORKFLOW.md\n  provost serve --once\n  provost serve --json"
 )]
 pub(crate) struct ServeArgs {
-    /// The workflow; `WORKFLOW.md` in the current directory otherwise
+    /// Workflow file [default: `WORKFLOW.md` in the current directory]
     #[arg(value_name = "WORKFLOW", conflicts_with = "workflow")]
     file: Option<PathBuf>,
-    /// The same
+    /// Workflow file, as an option
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
-    /// Look once, open and cancel what is due, and leave without waiting for anything
+    /// Poll once, open and cancel runs, and exit without waiting
     #[arg(long)]
     once: bool,
 }
 
-/// The name of a workflow where none is given.
+/// The default file name of a workflow.
 const WORKFLOW: &str = "WORKFLOW.md";
 
-/// How long changes may follow each other before they are looked at: editors write a file in several steps.
+/// How long to wait for further changes before reading a file, because editors write in several steps.
 const CALM: Duration = Duration::from_millis(50);
 
-/// How many changes in a row are waited out: some directories never calm down.
+/// The maximum number of successive changes to wait for, because some directories never settle.
 const MOST_CALMS: u32 = 20;
 
 pub(crate) fn run(context: &Context, args: &ServeArgs) -> Outcome {
@@ -54,15 +54,12 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Outcome {
     let path = given.unwrap_or_else(|| PathBuf::from(WORKFLOW));
     let source = Source::open(&context.environment.here()?.join(path), context)?;
     let mut server = Server::new(context, source);
-    match args.once {
-        true => server.pass().map(|_| server.outcome()),
-        false => serve(context, &mut server),
-    }
+    if args.once { server.pass().map(|_| server.outcome()) } else { serve(context, &mut server) }
 }
 
-/// Passes over the tracker until somebody wants it to end.
+/// Polls the tracker until interrupted.
 fn serve(context: &Context, server: &mut Server<'_>) -> Outcome {
-    // From here on Ctrl-C is heard, before anything is opened.
+    // Ctrl-C is handled from here on, before any run is opened.
     let mut waker = Waker::start(context)?;
     server.tell(&News::Serving(server.source.about()))?;
     loop {
@@ -84,14 +81,14 @@ fn serve(context: &Context, server: &mut Server<'_>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is due by itself is not waited for longer than that.
+/// Returns the pause until the next poll, shortened if something is due earlier.
 fn pause(interval: Duration, due_ms: Option<u64>) -> Duration {
     let now = u64::try_from(clock::now_ms()).unwrap_or(0);
     let until = due_ms.map(|due| Duration::from_millis(due.saturating_sub(now)));
     until.map_or(interval, |until| until.min(interval))
 }
 
-/// Waits for a change or for the time, and then until changes have calmed down, as far as they do.
+/// Waits for a change or the timeout, then until changes settle, within limits.
 fn wait(waker: &Waker, pause: Duration) -> Wake {
     let mut wake = waker.next(pause);
     for _ in 0..MOST_CALMS {

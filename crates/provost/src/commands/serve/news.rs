@@ -1,4 +1,4 @@
-//! What serving tells: a line for people, or an object for programs.
+//! The output of serving: a line for users, or a JSON object for programs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::ui;
 
-/// What is served.
+/// A description of the served workflow.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     pub(super) workflow: String,
@@ -16,14 +16,14 @@ pub(super) struct About {
     pub(super) interval: Duration,
 }
 
-/// Which issue something is about.
+/// The issue that an event concerns.
 #[derive(Clone, Debug)]
 pub(super) struct Of {
     pub(super) issue: String,
     pub(super) identifier: String,
 }
 
-/// Something worth telling.
+/// An event of serving.
 #[derive(Clone, Debug)]
 pub(super) enum News {
     Serving(About),
@@ -32,7 +32,7 @@ pub(super) enum News {
         class: &'static str,
         message: String,
     },
-    /// A file changed that only the operator may let count; what serving began with stays.
+    /// A file changed that only the operator may trust; the version from the start of serving stays in use.
     NotTaken {
         message: String,
     },
@@ -43,7 +43,7 @@ pub(super) enum News {
         category: &'static str,
         message: String,
     },
-    /// Something else went wrong, and is tried again with the next look.
+    /// Another failure, retried with the next poll.
     Failed {
         message: String,
     },
@@ -59,7 +59,7 @@ pub(super) enum News {
         attempt: u32,
         message: String,
     },
-    /// A run of an earlier life of this command.
+    /// A run opened by an earlier process of this command.
     GoesOn {
         of: Of,
         row: Box<RunRow>,
@@ -93,20 +93,20 @@ pub(super) enum News {
 }
 
 impl News {
-    /// The line for people. Everything from outside is shown without what could steer a terminal.
+    /// Returns the line for users. External text is shown without terminal control characters.
     pub(super) fn line(&self) -> String {
         match self {
             News::Serving(about) => format!("serving {}", about.words()),
             News::Reloaded(about) => format!("the workflow changed: {}", about.words()),
             News::NotReloaded { message, .. } => format!(
-                "the workflow changed and cannot be followed: {}; runs go on by the last good one, nothing new begins",
+                "the workflow changed and is invalid: {}; runs continue with the last valid version, and no new runs start",
                 ui::clean(message)
             ),
             News::NotTaken { message } | News::Warning { message } | News::Failed { message } => {
                 ui::clean(message)
             }
             News::TrackerFailed { message, .. } => {
-                format!("nothing can be told from the tracker: {}", ui::clean(message))
+                format!("cannot read the tracker: {}", ui::clean(message))
             }
             News::Opened { of, title, row, attempt, .. } => {
                 let again =
@@ -114,9 +114,9 @@ impl News {
                 format!("{of} run {} opened{again}: {}", ui::short(&row.id), ui::clean(title))
             }
             News::NotOpened { of, message, .. } => {
-                format!("{of} no run could be opened: {}", ui::clean(message))
+                format!("{of} cannot open a run: {}", ui::clean(message))
             }
-            News::GoesOn { of, row } => format!("{of} run {} goes on", ui::short(&row.id)),
+            News::GoesOn { of, row } => format!("{of} run {} continues", ui::short(&row.id)),
             News::Asks { of, row, command } => {
                 format!(
                     "{of} run {} waits for an answer: {}",
@@ -134,7 +134,7 @@ impl News {
         }
     }
 
-    /// The object for programs.
+    /// Returns the object for programs.
     pub(super) fn json(&self, at_ms: i64) -> Value {
         let (event, mut value) = self.fields();
         value["event"] = json!(event);
@@ -207,7 +207,7 @@ impl About {
     fn words(&self) -> String {
         let (workflow, tracker) = (ui::clean(&self.workflow), ui::clean(&self.tracker));
         let every = self.interval;
-        format!("{workflow}: {tracker}, {} at once, a look every {every:?}", self.at_once)
+        format!("{workflow}: {tracker}, {} at once, polled every {every:?}", self.at_once)
     }
 
     fn json(&self) -> Value {
@@ -222,12 +222,12 @@ impl std::fmt::Display for Of {
     }
 }
 
-/// Says how a run ended, and where its work is.
+/// Describes how a run ended, and where its work is.
 fn ended(of: &Of, row: &RunRow) -> String {
     let landing = &row.landing;
     let pulled = landing.pull_request.as_ref().map(|pull| pull.url.clone());
     let branch = landing.branch.as_ref().map(|branch| format!("branch {branch}"));
-    let place = pulled.or(branch).filter(|_| landing.done);
+    let place = if landing.done { pulled.or(branch) } else { None };
     let place = place.map(|place| format!(", on {}", ui::clean(&place))).unwrap_or_default();
     let detail = row.detail.as_deref().filter(|detail| !detail.is_empty());
     let detail = detail.map(|detail| format!(": {}", ui::clean(detail))).unwrap_or_default();
@@ -246,9 +246,9 @@ fn cleaned(run: &str, removed: &[String], kept: &[String]) -> String {
 fn leaving(runs: &[String]) -> String {
     let shorts: Vec<String> = runs.iter().map(|run| ui::short(run)).collect();
     match shorts.as_slice() {
-        [] => "no longer serving; no run is under way".to_owned(),
-        [one] => format!("no longer serving; run {one} goes on"),
-        several => format!("no longer serving; runs {} go on", several.join(", ")),
+        [] => "serving stopped; no run is in progress".to_owned(),
+        [one] => format!("serving stopped; run {one} continues"),
+        several => format!("serving stopped; runs {} continue", several.join(", ")),
     }
 }
 
@@ -289,7 +289,9 @@ mod tests {
         let line = |runs: &[&str]| {
             News::Leaving { runs: runs.iter().map(|&run| run.to_owned()).collect() }.line()
         };
-        assert_eq!(line(&[]), "no longer serving; no run is under way");
-        assert!(line(&["00000000-0000-7000-8000-0000deadbeef"]).ends_with("run deadbeef goes on"));
+        assert_eq!(line(&[]), "serving stopped; no run is in progress");
+        assert!(
+            line(&["00000000-0000-7000-8000-0000deadbeef"]).ends_with("run deadbeef continues")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! An issue turned into a run, as if somebody had typed `provost run`.
+//! Opens a run for an issue, as `provost run` would.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ use crate::{
     ui,
 };
 
-/// The longest name of a run that is made from an issue's.
+/// The maximum length of a run's name derived from an issue.
 const MOST_NAME: usize = 80;
 
-/// The longest line that says what a run is for.
+/// The maximum length of a run's one-line goal.
 const MOST_GOAL: usize = 500;
 
-/// Opens the run, or finds the one that was opened for the same attempt.
+/// Opens the run, or finds the one already opened for the same attempt.
 pub(super) fn open(context: &Context, source: &Source, start: &Start) -> Result<RunRow, ApiError> {
     let config = &source.workflow.config;
     let name = name(start);
@@ -52,19 +52,19 @@ pub(super) fn open(context: &Context, source: &Source, start: &Start) -> Result<
         only_plan: false,
         ignores_project: false,
         pinned: Some(&source.project),
-        // The operator was asked when serving began; nobody watches for a question later.
+        // The operator was prompted when serving began; no user watches for a prompt later.
         asking: Asking::Never,
         checks: WishedChecks::Configuration,
     };
     run::open(context, wish, &key).map(|(_, row)| row)
 }
 
-/// One attempt for one issue of one workflow has one run, whoever asks for it and how often.
+/// Returns the idempotency key: one attempt for one issue of one workflow has one run.
 fn key(origin: &Origin) -> String {
     let parts = [&origin.workflow, &origin.issue, &origin.attempt.to_string()];
     let mut hash = blake3::Hasher::new();
     for part in parts {
-        // The length keeps one part from passing into the next.
+        // The length separates the parts unambiguously.
         hash.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
     }
     format!("serve-{}", hash.finalize().to_hex())
@@ -78,14 +78,14 @@ fn name(start: &Start) -> String {
     }
 }
 
-/// What is done for is said in one line; what is to be done is the workflow's text.
+/// Returns the goal: a one-line summary of the issue, with the rendered workflow text as the spec.
 fn goal(source: &Source, start: &Start) -> Result<Goal, ApiError> {
     let attempt = (start.attempt > 0).then_some(start.attempt);
     let text = source.workflow.template.render(&start.issue, attempt);
     let text = text.map_err(|why| usage(format!("{} ({})", why, why.class())))?;
     if text.len() as u64 > MAX_SPEC {
         return Err(usage(format!(
-            "the template makes a text of {} bytes of it, and at most {MAX_SPEC} are taken",
+            "the template renders it to {} bytes, but the limit is {MAX_SPEC}",
             text.len()
         )));
     }
@@ -95,7 +95,7 @@ fn goal(source: &Source, start: &Start) -> Result<Goal, ApiError> {
     Ok(Goal { about: goal.clone(), goal, spec: Some(text) })
 }
 
-/// What the workflow says of what provost.toml has too. It counts as flags do.
+/// Returns the workflow's settings that provost.toml has too. They count as flags.
 fn flags(config: &Config) -> Vec<Flag> {
     let said = |key: &str, of: &str, value: Option<String>| {
         value.map(|value| flag_text(&format!("{of} of the workflow"), key, &value))

@@ -1,4 +1,4 @@
-//! One pass: what the runs say, what the tracker says, and what follows from both.
+//! One pass: reads the runs and the tracker, and acts on both.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,26 +21,26 @@ use super::{
 };
 use crate::{clock, context::Context, error::Error, target, ui};
 
-/// How many ended runs are looked at when serving begins: all that there may be.
+/// The maximum number of ended runs read when serving begins: in effect all.
 const ALL: usize = 1_000_000;
 
-/// How many ended runs are looked at later: more do not end between two looks.
+/// The maximum number of ended runs read later: fewer end between two passes.
 const NEWEST: usize = 500;
 
-/// What is served, and all that is known about it.
+/// The served workflow and everything known about it.
 pub(super) struct Server<'a> {
     context: &'a Context,
     pub(super) source: Source,
     work: Work,
-    /// The rows of runs that have not ended, by their ids, as they were told.
+    /// The last reported rows of open runs, by ID.
     going: BTreeMap<String, RunRow>,
-    /// Runs that are to be cleaned up once they have ended.
+    /// Runs to clean up once they have ended.
     to_clean: BTreeSet<String>,
-    /// Issues that were active with the last look.
+    /// Issues that were active in the last pass.
     active: BTreeSet<String>,
-    /// Issues that are active no more, and whose state is to be asked for.
+    /// Issues that are no longer active, and whose state must be read.
     left: BTreeSet<String>,
-    /// What was told already, so that it is told once.
+    /// Events already reported, so that each is reported once.
     told: Told,
     begun: bool,
     failed: bool,
@@ -51,7 +51,7 @@ struct Told {
     requests: BTreeSet<String>,
     held: BTreeMap<String, String>,
     warnings: BTreeSet<String>,
-    /// What the tracker failed with in this pass, and in the one before.
+    /// The tracker's errors in this pass, and in the previous one.
     failures: BTreeSet<String>,
     failures_before: BTreeSet<String>,
 }
@@ -77,24 +77,25 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Says whether the newest pass could do all that it wanted.
+    /// Returns success if the newest pass completed everything.
     pub(super) fn outcome(&self) -> ExitCode {
         ExitCode::from(if self.failed { Code::Failed.exit_code() } else { 0 })
     }
 
-    /// Gives the runs that have not ended.
+    /// Returns the open runs.
     pub(super) fn going(&self) -> Vec<String> {
         self.going.keys().cloned().collect()
     }
 
     pub(super) fn tell(&self, news: &News) -> Result<(), Error> {
-        match self.context.ui.json {
-            true => self.context.ui.value(&news.json(clock::now_ms())),
-            false => self.context.ui.line(&news.line()),
+        if self.context.ui.json {
+            self.context.ui.value(&news.json(clock::now_ms()))
+        } else {
+            self.context.ui.line(&news.line())
         }
     }
 
-    /// Looks at everything once and does what is due. Gives when something becomes due by itself.
+    /// Runs one pass over the runs and the tracker. Returns the time at which something is due next.
     pub(super) fn pass(&mut self) -> Result<Option<u64>, Error> {
         self.failed = false;
         self.told.failures_before = std::mem::take(&mut self.told.failures);
@@ -147,7 +148,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Takes what the daemon knows: there is no other memory.
+    /// Reads the runs from the daemon, which are the only memory.
     fn look_at_runs(&mut self, client: &Client) -> Result<(), Error> {
         let limit = if self.begun { NEWEST } else { ALL };
         let path = target::query("/v1/runs", &[("limit", Some(limit.to_string()))]);
@@ -190,7 +191,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Cancels the runs whose issues are no longer to be worked on.
+    /// Cancels the runs whose issues are no longer active.
     fn reconcile(&mut self, client: &Client, rules: &Rules) -> Result<(), Error> {
         let ids: Vec<String> = self.work.going().map(|(issue, _)| issue.to_owned()).collect();
         let refreshed = match self.source.tracker.by_ids(&ids) {
@@ -210,7 +211,7 @@ impl<'a> Server<'a> {
         let request = CancelRequest { because: stop.why.because() };
         let path = target::run_action(&stop.run, "cancel");
         match client.post::<Value>(&path, &request, &self.context.key(None)) {
-            // It ended meanwhile; how is seen with the next look.
+            // It ended meanwhile; the next pass sees how.
             Err(error) if error.code == Code::Refused => return Ok(()),
             answer => answer?,
         };
@@ -221,7 +222,7 @@ impl<'a> Server<'a> {
         self.tell(&News::Stopping { of, run: stop.run.clone(), why: stop.why.to_string() })
     }
 
-    /// Finds all that was left by runs of issues that are done with, when serving begins.
+    /// Finds the leftovers of runs whose issues are closed, when serving begins.
     fn sweep(&mut self, rules: &Rules) -> Result<(), Error> {
         if self.begun {
             return Ok(());
@@ -233,7 +234,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Finds the same of issues that were active until now: those alone are asked for, as there may be many others.
+    /// Does the same for issues that were active until now; only these are read, because there may be many others.
     fn look_at_left(&mut self, rules: &Rules, candidates: &[Issue]) -> Result<(), Error> {
         let now: BTreeSet<String> = candidates.iter().map(|issue| issue.id.clone()).collect();
         let before = std::mem::replace(&mut self.active, now);
@@ -246,13 +247,13 @@ impl<'a> Server<'a> {
                 self.left.clear();
                 self.to_clean.extend(schedule::sweep(rules, &self.work, &issues));
             }
-            // They are asked for again.
+            // They are read again in the next pass.
             Err(why) => self.tell_tracker(&why)?,
         }
         Ok(())
     }
 
-    /// Removes what ended runs of issues that are done with left and nobody needs: worktrees without work in them.
+    /// Removes unneeded worktrees without work in them, of ended runs whose issues are closed.
     fn clean(&mut self, client: &Client) -> Result<(), Error> {
         let ended: Vec<String> =
             self.to_clean.iter().filter(|run| !self.going.contains_key(*run)).cloned().collect();
@@ -268,7 +269,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Asks for the active issues; none if the tracker did not answer.
+    /// Reads the active issues; None if the tracker failed.
     fn candidates(&mut self, rules: &Rules) -> Result<Option<Vec<Issue>>, Error> {
         match self.source.tracker.in_states(&rules.active) {
             Ok(found) => {
@@ -286,18 +287,19 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Tells why the tracker is of no use now, once for as long as that stays so.
+    /// Reports a tracker error once for as long as it persists.
     fn tell_tracker(&mut self, why: &trackers::Error) -> Result<(), Error> {
         self.failed = true;
         let (category, message) = (why.category(), why.to_string());
         let known = self.told.failures_before.contains(&message);
-        match self.told.failures.insert(message.clone()) && !known {
-            true => self.tell(&News::TrackerFailed { category, message }),
-            false => Ok(()),
+        if self.told.failures.insert(message.clone()) && !known {
+            self.tell(&News::TrackerFailed { category, message })
+        } else {
+            Ok(())
         }
     }
 
-    /// Tells why issues wait, each reason once.
+    /// Reports why issues wait, each reason once.
     fn tell_held(&mut self, plan: &Plan) -> Result<(), Error> {
         let mut told = BTreeMap::new();
         for held in &plan.held {
@@ -312,7 +314,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// A start that fails is tried again later and keeps nobody else from starting.
+    /// Starts a run. A failed start is retried later and does not block other starts.
     fn start(&mut self, start: &Start) -> Result<(), Error> {
         let issue = &start.issue;
         let of = Of { issue: issue.id.clone(), identifier: issue.identifier.clone() };
@@ -343,7 +345,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Whoever waits for a slot will have one, and is told of then.
+/// Whether to report why an issue waits. Waiting for a slot is not reported, because the start will be.
 fn worth_telling(why: &HeldWhy) -> bool {
     match why {
         HeldWhy::NoSlot | HeldWhy::NoSlotInState(_) => false,
@@ -364,7 +366,7 @@ fn now() -> u64 {
     u64::try_from(clock::now_ms()).unwrap_or(0)
 }
 
-/// Gives the paths of a list of a clean-up, with the reason of each that was kept.
+/// Returns the paths in a list of the clean-up reply, with the reason for each kept one.
 fn paths(reply: &Value, list: &str) -> Vec<String> {
     let text = |item: &Value| {
         let path = item["path"].as_str()?;

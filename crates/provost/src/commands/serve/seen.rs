@@ -1,11 +1,11 @@
-//! What the daemon's runs say, in the words of the scheduler.
+//! Converts the daemon's runs to the scheduler's run states.
 
 use provost_api::{ApiError, Client, RunRow};
 use provost_tracker::schedule::{Ending, Run, Standing};
 
 use crate::target;
 
-/// Gives the issue of a run and where it stands, if it belongs to this workflow. `silent` says of a session whether it
+/// Returns the issue of a run and the run's status, if it belongs to this workflow. `silent` returns whether a session
 /// has been silent for too long.
 pub(super) fn of_row(
     row: &RunRow,
@@ -40,7 +40,7 @@ fn ending(row: &RunRow) -> Ending {
     }
 }
 
-/// Asks whether a session is shown as stalled. One that cannot be asked about is not.
+/// Whether a session is shown as stalled; false if it cannot be queried.
 pub(super) fn is_stalled(client: &Client, session: &str) -> bool {
     let row: Result<_, ApiError> = target::find(client, session);
     row.is_ok_and(|row| row.state == "stalled")

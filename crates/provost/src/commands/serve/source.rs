@@ -1,4 +1,4 @@
-//! The workflow as it is now, and the tracker that it names.
+//! The current workflow, and the tracker that it names.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,10 +22,10 @@ use crate::{
     trust::{self, Asking},
 };
 
-/// The longest workflow that is read.
+/// The maximum size of a workflow file, in bytes.
 const MOST_BYTES: u64 = 256 << 10;
 
-/// A workflow's file with the last good reading of it.
+/// A workflow file with its last valid version.
 pub(super) struct Source {
     pub(super) path: PathBuf,
     environment: Environment,
@@ -34,34 +34,34 @@ pub(super) struct Source {
     text: Result<String, Error>,
     /// The project's configuration that runs are opened with.
     pub(super) project: ProjectFile,
-    /// Whether the project's files say something else that the operator has not agreed to.
+    /// Whether the project's files changed and the operator has not trusted the new version.
     project_held: bool,
     pub(super) workflow: Workflow,
     pub(super) tracker: Box<dyn Tracker>,
-    /// Why the file as it is now cannot be followed.
+    /// Why the current version of the file is invalid.
     broken: Option<Error>,
 }
 
-/// What became of the file since it was looked at.
+/// The change of the file since the last read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     None,
     Taken,
-    /// The last good reading stays, and nothing new is begun by it.
+    /// The last valid version stays in use, and no new runs start with it.
     Broken(Error),
 }
 
-/// What became of the project's configuration since it was looked at.
+/// The change of the project's configuration since the last read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProjectChange {
     None,
     Taken,
-    /// The operator has not agreed to it: what serving began with stays.
+    /// The operator has not trusted it: the version from the start of serving stays in use.
     NotTaken(String),
 }
 
 impl Source {
-    /// Reads the workflow for the first time, when an error ends the command.
+    /// Reads the workflow for the first time; an error ends the command.
     pub(super) fn open(path: &Path, context: &Context) -> Result<Source, ApiError> {
         let text = read(path).map_err(|why| refused(path, &why))?;
         let path = path.canonicalize().map_err(|why| refused(path, &missing(path, &why)))?;
@@ -90,8 +90,8 @@ impl Source {
         })
     }
 
-    /// Looks at the project's configuration again. Runs keep the one that serving began with until the operator agrees
-    /// to another: an agent may have written it.
+    /// Rereads the project's configuration. Runs keep the version from the start of serving until the operator trusts
+    /// another, because an agent may have written it.
     pub(super) fn refresh_project(&mut self, context: &Context) -> ProjectChange {
         let before = std::mem::replace(&mut self.project_held, false);
         match settings::trusted_project(&self.environment, self.dir()) {
@@ -115,10 +115,12 @@ impl Source {
         let why = trust::require(context, self.dir(), Asking::Never).err();
         let (why, next) = why.map_or_else(Default::default, |why| (why.message, why.next));
         let next = next.first().cloned().unwrap_or_else(|| "provost trust".to_owned());
-        format!("{why}; not taken, runs begin by what serving began with; agree to it with: {next}")
+        format!(
+            "{why}; new runs use the version from the start of serving; trust the change with: {next}"
+        )
     }
 
-    /// Looks at the file again.
+    /// Rereads the file.
     pub(super) fn refresh(&mut self, context: &Context) -> Change {
         let text = read(&self.path);
         let untrusted = matches!(self.broken, Some(Error::Untrusted(_)));
@@ -160,7 +162,7 @@ impl Source {
         self.workflow.config.interval
     }
 
-    /// The workflow's file as it is named in the origin of runs.
+    /// Returns the workflow's name as used in the origin of runs.
     pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
@@ -169,7 +171,7 @@ impl Source {
         directory(&self.path)
     }
 
-    /// Where a change is worth a look before the time.
+    /// Returns the places where a change triggers an early pass.
     pub(super) fn places(&self) -> Vec<Place> {
         let file = self.path.file_name().map(ToOwned::to_owned);
         let own = Place { dir: self.dir().to_owned(), file };
@@ -205,8 +207,8 @@ fn tracker(
     tracker.settings.open(&tracker.terminal, &variables)
 }
 
-/// Returns the variables with which git, below `gh`, sees the remotes as they are now and no other setting of the
-/// repository: an agent can change its configuration, and so whose issues are read. None outside of a repository.
+/// Returns the variables that give git, below `gh`, the current remotes and no other repository setting: an agent can
+/// change the configuration, and with it whose issues are read. Empty outside a repository.
 fn outward_variables(context: &Context, dir: &Path) -> Vec<(String, String)> {
     let variables = || {
         let (git, project) = place::project_at(context, dir).ok()?;
@@ -236,7 +238,7 @@ fn read(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| missing(path, &"it is not UTF-8"))
 }
 
-/// A change that the operator has not agreed to is not followed; what helps is part of the message.
+/// Converts a trust error: an untrusted change is not used, and the message includes the hint.
 fn unagreed(why: ApiError) -> Error {
     let next = why.next.first().map_or_else(String::new, |next| format!(": `{next}`"));
     Error::Untrusted(format!("{}{next}", why.message))
@@ -247,7 +249,7 @@ fn missing(path: &Path, why: &dyn std::fmt::Display) -> Error {
 }
 
 fn refused(path: &Path, why: &Error) -> ApiError {
-    let message = format!("{} cannot be served ({}): {why}", path.display(), why.class());
+    let message = format!("cannot serve {} ({}): {why}", path.display(), why.class());
     match why {
         Error::Missing { .. } => {
             ApiError::new(Code::NotFound, message).next("provost serve --workflow FILE")

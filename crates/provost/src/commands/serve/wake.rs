@@ -1,4 +1,4 @@
-//! What ends a pause before its time: a file that changed, a run that ended, somebody who wants to leave.
+//! Ends a pause early: on a changed file, an ended run or a signal.
 
 use std::{
     collections::BTreeMap,
@@ -28,39 +28,39 @@ use crate::{
     follow::{Follow, Of},
 };
 
-/// What a pause ended with.
+/// The reason a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
     Look,
     Leave,
 }
 
-/// A directory of which changes are worth a look: of one file, or of all in it.
+/// A directory to watch for changes: of one file, or of all files in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) dir: PathBuf,
     pub(super) file: Option<OsString>,
 }
 
-/// Wakes are looked at one by one, and a look sees all that happened before it: few need to wait.
+/// The queue length. One pass covers everything that happened before it, so few wakes need to wait.
 const QUEUE: usize = 64;
 
-/// Changes of these kinds are worth a look.
+/// The inotify events that trigger a pass.
 const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::DELETE);
 
-/// Events of runs after which there may be something to do or to tell.
+/// The run events that may require an action or a report.
 const KINDS: [&str; 3] = ["run.sealed", "run.question_seen", "run.cancelled"];
 
-/// The exit code of whoever asks twice, as shells have it for that signal.
+/// The exit code after a second interrupt, as shells use it for that signal.
 const INTERRUPTED: i32 = 130;
 
-/// Collects what ends a pause.
+/// Collects the events that end a pause.
 pub(super) struct Waker {
     wakes: Receiver<Wake>,
-    /// None where the kernel gives none; the tracker is then looked at by time alone.
+    /// None if inotify is not available; then only time triggers a pass.
     files: Option<OwnedFdShared>,
     watched: Arc<Mutex<Watched>>,
 }
@@ -79,17 +79,17 @@ impl Waker {
         Ok(Waker { wakes, files, watched })
     }
 
-    /// Waits at most for so long.
+    /// Waits for the next wake, at most for the given time.
     pub(super) fn next(&self, time: Duration) -> Option<Wake> {
         self.wakes.recv_timeout(time).ok()
     }
 
-    /// Watches these places from now on. One that is not there cannot be watched, and is tried again.
+    /// Watches these places from now on. A missing place cannot be watched, and is retried.
     pub(super) fn watch(&mut self, places: &[Place]) {
         let (Some(files), Ok(mut watched)) = (&self.files, self.watched.lock()) else { return };
         for place in places {
             if let Ok(number) = inotify::add_watch(files.as_ref(), &place.dir, CHANGES) {
-                // One directory has one number; whoever wants all of it wants the one file too.
+                // A directory has one watch descriptor; watching all of it includes the single file.
                 let known = watched.entry(number).or_insert_with(|| place.clone());
                 if place.file.is_none() {
                     known.file = None;
@@ -99,7 +99,7 @@ impl Waker {
     }
 }
 
-/// The first signal asks to leave; a second one is obeyed at once.
+/// The first signal requests a stop; the second exits immediately.
 fn leave_on_signals(send: SyncSender<Wake>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
@@ -108,7 +108,7 @@ fn leave_on_signals(send: SyncSender<Wake>) -> io::Result<()> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(either(&mut interrupt, &mut terminate));
-        // Whoever reads may have left already.
+        // The receiver may be gone already.
         let _ = send.send(Wake::Leave);
         runtime.block_on(either(&mut interrupt, &mut terminate));
         exit();
@@ -123,12 +123,12 @@ async fn either(one: &mut Signal, other: &mut Signal) {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever asks twice does not want to wait")]
+#[expect(clippy::disallowed_methods, reason = "a second interrupt must exit immediately")]
 fn exit() -> ! {
     std::process::exit(INTERRUPTED)
 }
 
-/// Follows the daemon's events from now on: when this returns, none that follows is missed.
+/// Follows the daemon's events from now on: after this returns, no later event is missed.
 fn look_on_events(context: &Context, send: SyncSender<Wake>) -> Result<(), ApiError> {
     let context = Context { environment: context.environment.clone(), ui: context.ui.clone() };
     let (opened, is_open) = mpsc::sync_channel(1);
@@ -136,10 +136,10 @@ fn look_on_events(context: &Context, send: SyncSender<Wake>) -> Result<(), ApiEr
         let mut events = Follow::new(&context, Of::All, None);
         let open = context.daemon().and_then(|client| events.open(&client));
         let failed = open.is_err();
-        // Whoever waits for it cannot have left.
+        // The receiver is waiting for this, so it cannot be gone.
         drop(opened.send(open));
         while !failed && let Ok(event) = events.next() {
-            // A queue that is full has a look in it.
+            // A full queue already triggers a pass.
             if KINDS.contains(&event.kind.as_str()) {
                 let _ = send.try_send(Wake::Look);
             }

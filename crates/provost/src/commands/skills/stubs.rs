@@ -1,7 +1,7 @@
-//! Skills of Provost's own: stubs that ask this program for its guide, so that no text grows old.
+//! Provost's own skills: stubs that refer to `provost guide`, so that their text never becomes outdated.
 //!
-//! A stub ends with a digest of itself. By that it is known as Provost's and unchanged; whatever is not is never
-//! written over or removed.
+//! A stub ends with a digest of itself, which identifies it as Provost's and unchanged. Other files are never
+//! overwritten or removed.
 
 use std::{
     fs, io,
@@ -15,13 +15,13 @@ use crate::commands::guide::Topic;
 /// The file that makes a directory a skill.
 const FILE: &str = "SKILL.md";
 
-/// The longest skill that may be Provost's own.
+/// The maximum size of a skill that may be Provost's own, in bytes.
 const MAX_SKILL: u64 = 64 << 10;
 
-/// What the last line of a stub begins with.
+/// The beginning of a stub's last line.
 const MARK: &str = "<!-- provost skill ";
 
-/// A skill of Provost's own.
+/// One of Provost's own skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stub {
     pub(super) name: &'static str,
@@ -29,7 +29,7 @@ pub(super) struct Stub {
     topic: Topic,
 }
 
-/// All of them.
+/// All of Provost's own skills.
 pub(super) const STUBS: [Stub; 2] = [
     Stub {
         name: "provost-managing",
@@ -43,25 +43,25 @@ pub(super) const STUBS: [Stub; 2] = [
     },
 ];
 
-/// What is to be done about one stub in one place.
+/// The action for one stub in one directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     Write,
-    /// One of an earlier version is there.
+    /// A stub of an earlier version exists.
     Replace,
     Remove,
-    /// It is as it should be.
+    /// It is up to date.
     Nothing,
-    /// Something is there that is not Provost's, or was changed.
+    /// A file exists that is not Provost's, or was changed.
     Refuse(&'static str),
 }
 
 impl Stub {
-    /// Gives the whole file.
+    /// Returns the whole file.
     pub(super) fn text(&self) -> String {
         let body = format!(
-            "---\nname: {}\ndescription: {:?}\n---\n\nRun `provost guide {}` and follow what it prints. It is the guide of the version that is \
-             installed; this file says nothing else.\n",
+            "---\nname: {}\ndescription: {:?}\n---\n\nRun `provost guide {}` and follow what it prints. It is the guide of the \
+             installed version; this file has no other content.\n",
             self.name,
             self.description,
             self.topic.word()
@@ -74,7 +74,7 @@ impl Stub {
         root.join(self.name)
     }
 
-    /// Says what installing it would come to.
+    /// Returns the action that installing it requires.
     pub(super) fn planned_install(&self, root: &Path) -> io::Result<Deed> {
         Ok(match look(&self.directory(root))? {
             There::Nothing => Deed::Write,
@@ -84,7 +84,7 @@ impl Stub {
         })
     }
 
-    /// Says what removing it would come to.
+    /// Returns the action that removing it requires.
     pub(super) fn planned_remove(&self, root: &Path) -> io::Result<Deed> {
         Ok(match look(&self.directory(root))? {
             There::Nothing => Deed::Nothing,
@@ -93,7 +93,7 @@ impl Stub {
         })
     }
 
-    /// Does it.
+    /// Performs the action.
     pub(super) fn carry_out(&self, deed: Deed, root: &Path) -> io::Result<()> {
         let directory = self.directory(root);
         match deed {
@@ -101,7 +101,7 @@ impl Stub {
             Deed::Remove => {
                 fs::remove_file(directory.join(FILE))?;
                 match fs::remove_dir(&directory) {
-                    // What else somebody keeps there stays.
+                    // Other files of the user in the directory stay.
                     Err(why) if why.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
                     done => done,
                 }
@@ -111,7 +111,7 @@ impl Stub {
     }
 }
 
-/// What lies where a stub would.
+/// The current content of a stub's directory.
 enum There {
     Nothing,
     Ours(String),
@@ -122,26 +122,27 @@ fn look(directory: &Path) -> io::Result<There> {
     match kind(directory)? {
         None => return Ok(There::Nothing),
         Some(kind) if kind.is_dir() => {}
-        Some(_) => return Ok(There::Other("what is there is no directory of its own")),
+        Some(_) => return Ok(There::Other("the path exists and is not a directory")),
     }
     let file = directory.join(FILE);
     match kind(&file)? {
         None => match fs::read_dir(directory)?.next() {
             None => Ok(There::Nothing),
-            Some(_) => Ok(There::Other("the directory holds something else")),
+            Some(_) => Ok(There::Other("the directory contains other files")),
         },
         Some(kind) if kind.is_file() => {
             let text = String::from_utf8(agent_file::read(&file, MAX_SKILL)?).unwrap_or_default();
-            match is_ours(&text) {
-                true => Ok(There::Ours(text)),
-                false => Ok(There::Other("the skill there is not Provost's, or was changed")),
+            if is_ours(&text) {
+                Ok(There::Ours(text))
+            } else {
+                Ok(There::Other("the existing skill is not Provost's, or was changed"))
             }
         }
-        Some(_) => Ok(There::Other("the skill's file is no plain file")),
+        Some(_) => Ok(There::Other("the skill's file is not a regular file")),
     }
 }
 
-/// Gives what a path itself is, without following links.
+/// Returns the type of a path without following links; None if it does not exist.
 fn kind(path: &Path) -> io::Result<Option<fs::FileType>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found.file_type())),
@@ -150,13 +151,13 @@ fn kind(path: &Path) -> io::Result<Option<fs::FileType>> {
     }
 }
 
-/// Writes the file whole or not at all.
+/// Writes the file atomically.
 fn write(directory: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let beside = directory.join(format!(".{FILE}.{}", std::process::id()));
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, directory.join(FILE)));
     if written.is_err() {
-        // What could not be put in its place is no use.
+        // The temporary file is useless if it could not be renamed.
         drop(fs::remove_file(&beside));
     }
     written

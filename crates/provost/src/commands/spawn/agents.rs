@@ -1,4 +1,4 @@
-//! Agents that the configuration names, and plain commands.
+//! Agents from the configuration, and plain commands.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::{context::Context, error::usage, settings, ui};
 /// The agent's name for a plain command.
 const COMMAND: &str = "command";
 
-/// The most agents that an error names.
+/// The maximum number of agents that an error names.
 const MAX_NAMED: usize = 10;
 
-/// Builds an agent that the configuration names, or a plain command.
+/// Builds an agent from the configuration, or a plain command.
 pub(crate) fn configured(
     context: &Context,
     agent: Option<&str>,
@@ -27,7 +27,7 @@ pub(crate) fn configured(
     variables.patterns(&config.environment.allow);
     let (name, driver, mut argv) = match agent {
         None if arguments.is_empty() => {
-            return Err(usage("nothing to start: give a command or an agent")
+            return Err(usage("nothing to start: name a command or an agent")
                 .next("provost spawn -- COMMAND")
                 .next("provost spawn --agent NAME INSTRUCTION"));
         }
@@ -57,7 +57,7 @@ pub(crate) fn configured(
     })
 }
 
-/// Gives an agent by its name as far as the configuration alone tells: what it speaks.
+/// Returns an agent by name, from the configuration alone: its protocol.
 pub(crate) fn outline(name: &str, config: &Resolved) -> Result<Agent, ApiError> {
     let (driver, argv) = match config.agents.get(name) {
         _ if name == config::BUILT_IN => (Driver::Codex, vec![name.to_owned()]),
@@ -78,14 +78,15 @@ pub(crate) fn outline(name: &str, config: &Resolved) -> Result<Agent, ApiError> 
     })
 }
 
-/// The part of a session's name that says what runs.
+/// Returns the part of a session's default name that describes the program.
 pub(super) fn label(agent: &Agent) -> String {
     let program = agent.argv.first().map(Path::new).and_then(Path::file_name);
     let program = program.map(|name| name.to_string_lossy().into_owned());
     let plain = |name: String| ui::clean(&name).chars().take(32).collect();
-    match agent.name == COMMAND {
-        true => program.map_or_else(|| COMMAND.to_owned(), plain),
-        false => agent.name.clone(),
+    if agent.name == COMMAND {
+        program.map_or_else(|| COMMAND.to_owned(), plain)
+    } else {
+        agent.name.clone()
     }
 }
 
@@ -103,17 +104,20 @@ fn unknown(context: Option<&Context>, name: &str, config: &Resolved) -> ApiError
     let nearest = known.iter().filter(near).min_by_key(|known| strsim::osa_distance(name, known));
     let hint = match (nearest, known.as_slice()) {
         (Some(known), _) => format!("did you mean {known:?}?"),
-        (None, [only]) => format!("there is {only:?}, and the configuration has no others"),
+        (None, [only]) => format!("only {only:?} exists, the configuration has no others"),
         (None, known) => {
             let known: Vec<_> =
                 known.iter().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
-            format!("there are {}", known.join(", "))
+            format!("known agents: {}", known.join(", "))
         }
     };
     let here = context.and_then(|context| context.environment.here().ok());
-    // A file that lies there and counts for nothing is what is looked at in vain.
+    // A provost.toml that exists but is ignored is often the reason.
     let unread = here.as_deref().and_then(settings::unread_file).map(|file| {
-        format!("; {} is not read: only that of a git repository is (git init)", file.display())
+        format!(
+            "; {} is not read, because it is outside a git repository (git init)",
+            file.display()
+        )
     });
     let message = format!("there is no agent {name:?}; {hint}{}", unread.unwrap_or_default());
     usage(message).next("provost config show")

@@ -1,4 +1,4 @@
-//! What sessions and runs take from the configuration as it was resolved.
+//! Converts the resolved configuration to the core's types, for sessions and runs.
 
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
@@ -13,27 +13,27 @@ use provost_core::{
 
 use crate::error::usage;
 
-/// The commands that must succeed.
+/// Returns the commands that must succeed.
 pub(crate) fn checks(config: &Resolved) -> Vec<String> {
     config.verify.checks.iter().map(shell_line).collect()
 }
 
-/// What stays in a checkout from one check to the next.
+/// Returns the paths that stay in a checkout from one check to the next.
 pub(crate) fn keep(config: &Resolved) -> Vec<String> {
     config.verify.keep.iter().map(|pattern| pattern.as_str().to_owned()).collect()
 }
 
-/// The files that the checks rest on.
+/// Returns the files that the checks depend on.
 pub(crate) fn protected(config: &Resolved) -> Vec<String> {
     config.verify.protected.iter().map(|pattern| pattern.as_str().to_owned()).collect()
 }
 
-/// Whether work that changed nothing can pass.
+/// Returns whether work without any changes can pass.
 pub(crate) fn no_change(config: &Resolved) -> EmptyDiff {
     if config.session.no_change_ok { EmptyDiff::Accepted } else { EmptyDiff::Refused }
 }
 
-/// How much may be used.
+/// Returns the limits on tokens and turns.
 pub(crate) fn budget(config: &Resolved) -> Budget {
     Budget {
         tokens: config.budget.tokens.on().map(|tokens| tokens.get()),
@@ -41,7 +41,7 @@ pub(crate) fn budget(config: &Resolved) -> Budget {
     }
 }
 
-/// How long things may take, and how much may be kept.
+/// Returns the limits on time and output.
 pub(crate) fn bounds(config: &Resolved) -> Bounds {
     let (session, verify) = (&config.session, &config.verify);
     Bounds {
@@ -61,17 +61,17 @@ pub(crate) fn bounds(config: &Resolved) -> Bounds {
     }
 }
 
-/// The hooks on sessions.
+/// Returns the hooks on sessions.
 pub(crate) fn session_hooks(config: &Resolved) -> Result<BTreeMap<HookEvent, HookSpec>, ApiError> {
     hooks(config, "session.")
 }
 
-/// The hooks on runs.
+/// Returns the hooks on runs.
 pub(crate) fn run_hooks(config: &Resolved) -> Result<BTreeMap<RunHookEvent, HookSpec>, ApiError> {
     hooks(config, "run.")
 }
 
-/// The hooks on what begins so.
+/// Returns the hooks whose event name has this prefix.
 fn hooks<E: FromStr<Err = String> + Ord>(
     config: &Resolved,
     begins: &str,
@@ -92,7 +92,7 @@ pub(crate) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Gives a command as one line for the shell.
+/// Returns a command as one line for the shell.
 pub(crate) fn shell_line(command: &config::Command) -> String {
     match command {
         config::Command::Shell(line) => line.clone(),
@@ -104,9 +104,10 @@ pub(crate) fn shell_line(command: &config::Command) -> String {
 
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

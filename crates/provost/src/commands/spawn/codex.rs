@@ -1,4 +1,4 @@
-//! The built-in agent: what of the machine, the configuration and the flags a session of Codex is given.
+//! The built-in agent: builds a Codex session's settings from the machine, the configuration and the flags.
 
 use std::{collections::BTreeSet, ffi::OsString, path::Path};
 
@@ -24,8 +24,8 @@ use crate::{
     trust::{self, AgentTrust, Workplace},
 };
 
-/// Variables without which a machine behind a proxy reaches no model. They may hold a password, so they
-/// are passed by name.
+/// Proxy variables, without which some machines cannot reach a model. They may contain a password, so they are passed
+/// by name.
 const WAY_OUT: [&str; 11] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -40,31 +40,31 @@ const WAY_OUT: [&str; 11] = [
     "CODEX_CA_CERTIFICATE",
 ];
 
-/// What is told of Codex on the command line
+/// The Codex settings on the command line
 #[derive(Debug, Args)]
 pub(crate) struct CodexArgs {
-    /// The Codex to start, instead of the newest that is found
+    /// Codex: program to start [default: the newest one found]
     #[arg(long, value_name = "PATH")]
     pub(super) codex_path: Option<String>,
-    /// Codex: the model
+    /// Codex: model
     #[arg(long)]
     pub(super) model: Option<String>,
-    /// Codex: how hard the model thinks, as in low, medium or high
+    /// Codex: reasoning effort of the model, such as low, medium or high
     #[arg(long)]
     pub(super) effort: Option<String>,
-    /// Codex: what commands may do: read-only, workspace-write or full-access
+    /// Codex: permissions of commands: read-only, workspace-write or full-access [default: workspace-write]
     #[arg(long, value_name = "MODE")]
     pub(super) sandbox: Option<String>,
-    /// Codex: let commands in the sandbox reach the network
+    /// Codex: allow network access in the sandbox
     #[arg(long)]
     pub(super) network: bool,
-    /// Codex: when it asks for approval: untrusted, on-request or never
+    /// Codex: when to ask for approval: untrusted, on-request or never [default: on-request]
     #[arg(long, value_name = "WHEN")]
     pub(super) approvals: Option<String>,
 }
 
 impl CodexArgs {
-    /// Gives the flags as the highest layer of the configuration.
+    /// Returns the flags as the highest layer of the configuration.
     pub(crate) fn flags(&self) -> Vec<Flag> {
         let text = |given: &Option<String>, flag: &str, key: &str| {
             given.as_deref().map(|text| flag_text(flag, key, text))
@@ -82,7 +82,7 @@ impl CodexArgs {
         .collect()
     }
 
-    /// The first flag that was given.
+    /// Returns the first flag that was given.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let given = [
             (self.codex_path.is_some(), "--codex-path"),
@@ -96,7 +96,7 @@ impl CodexArgs {
     }
 }
 
-/// How Codex works: in a conversation, once, or on its own screen.
+/// How Codex runs: in a conversation, one-shot, or on its own screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Conversation,
@@ -104,7 +104,7 @@ pub(crate) enum Way {
     Terminal,
 }
 
-/// Builds the agent, with what is worth a warning.
+/// Builds the agent and returns it with warnings.
 pub(crate) fn agent(
     context: &Context,
     given: &VariableArgs,
@@ -117,7 +117,7 @@ pub(crate) fn agent(
     let carried = carried(&setup, &trust)?;
     let mut variables = variables(context, given, config)?;
     let own_env = own_variables(context, carried.agent_home.as_deref())?;
-    // A home that is not there yet, or not to be trusted, remembers nothing.
+    // A home that does not exist yet, or is not trusted, has no version cache.
     let memory = context.trusted_home().ok().map(|home| home.known_codex());
     let found = setup.find(memory.as_deref())?.codex;
     variables.path(|path| search_path(&found, path));
@@ -144,30 +144,30 @@ pub(crate) fn agent(
     Ok((agent, warnings.chain(unread_by_codex(&trust, place.cwd)).collect()))
 }
 
-/// The first flag of `spawn` that only Codex understands, if one was given.
+/// Returns the first given flag of `spawn` that only Codex supports.
 pub(super) fn own_flag(args: &SpawnArgs) -> Option<&'static str> {
     args.codex.given().or_else(|| args.once.then_some("--once"))
 }
 
-/// What would have no effect, or another than it says.
+/// Rejects flags that would have no effect, or a different one than they say.
 pub(super) fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
     if args.instruction.is_none() && !args.tty {
-        return Err(usage("Codex needs an instruction: say what it is to do")
+        return Err(usage("Codex needs an instruction")
             .next("provost spawn --agent codex INSTRUCTION")
             .next("provost spawn --agent codex - < FILE"));
     }
     if !args.command.is_empty() {
         return Err(usage(
-            "Codex takes no further arguments: its settings are flags of spawn and keys of agents.codex",
+            "Codex takes no further arguments: use flags of spawn or keys of agents.codex",
         )
         .next("provost spawn --help"));
     }
     match (args.stdin, args.exit0_is_done && !args.once) {
-        (true, _) => {
-            Err(usage("--stdin is for plain commands: Codex is spoken to by its protocol"))
-        }
+        (true, _) => Err(usage(
+            "--stdin applies only to plain commands: Codex is controlled by its protocol",
+        )),
         (_, true) => Err(usage(
-            "--exit0-is-done is for commands that end: the exit status of Codex's server says nothing about the work",
+            "--exit0-is-done applies only to commands that end: the exit status of Codex's server says nothing about the work",
         )),
         (false, false) => Ok(()),
     }
@@ -189,17 +189,17 @@ fn carried(setup: &Setup<'_>, trust: &AgentTrust) -> Result<Carried, ApiError> {
     })
 }
 
-/// Codex leaves out a repository's own files without a word.
+/// Warns that Codex ignores the repository's own files, because Codex itself does not report it.
 fn unread_by_codex(trust: &AgentTrust, cwd: &Path) -> Option<String> {
     (*trust == AgentTrust::Untrusted).then(|| {
         format!(
-            "Codex does not read .codex of {}, for it is not trusted; `provost trust` shows it and asks",
+            "Codex ignores .codex in {} because it is not trusted; review it with `provost trust`",
             cwd.display()
         )
     })
 }
 
-/// What Codex itself needs to reach its model: proxies, and the keys that its configuration names.
+/// Returns the variables that Codex needs to reach its model: proxies, and the keys that its configuration names.
 fn own_variables(
     context: &Context,
     codex_home: Option<&str>,
@@ -214,7 +214,7 @@ fn own_variables(
     Ok(usual.chain(named).filter(|name| !astray(name)).collect())
 }
 
-/// Variables that would lead Codex out of its session's home.
+/// Returns the variables that would point Codex away from its session's home.
 fn led_astray() -> impl Iterator<Item = &'static str> {
     home::SCRUBBED_VARIABLES.into_iter().chain([HOME_VARIABLE])
 }
@@ -231,22 +231,22 @@ fn variables(context: &Context, args: &VariableArgs, config: &Resolved) -> Resul
     Ok(variables)
 }
 
-/// Each session has a Codex home of its own, so setting another would do nothing.
+/// Rejects a configured Codex home variable, which would have no effect: each session has its own home.
 fn refuse_own_home(args: &VariableArgs, config: &Resolved) -> Result<(), ApiError> {
     let by_flag = args.env.iter().map(|(name, _)| name).chain(&args.pass_env);
     let configured = config.codex.env.iter().map(|(name, _)| name);
     let mut named =
         by_flag.map(String::as_str).chain(configured).chain(config.codex.pass_env.iter());
-    match named.any(|name| name == HOME_VARIABLE) {
-        true => Err(usage(format!(
-            "{HOME_VARIABLE} is Provost's to set, for each session has a home of its own; agents.codex.home names yours"
-        ))),
-        false => Ok(()),
+    if named.any(|name| name == HOME_VARIABLE) {
+        return Err(usage(format!(
+            "Provost sets {HOME_VARIABLE}, because each session has its own home; name yours with agents.codex.home"
+        )));
     }
+    Ok(())
 }
 
-/// Puts before `PATH` what a launcher would, and behind it the program's own directory: a launcher that is
-/// a script may find only there what runs it.
+/// Prepends the directories that a launcher would add to `PATH`, and appends the program's own directory, where a
+/// launcher script may find its interpreter.
 fn search_path(codex: &Codex, path: &str) -> String {
     let known: Vec<_> = std::env::split_paths(path).collect();
     let own = codex.program.parent().map(Path::to_owned).filter(|own| !known.contains(own));
@@ -255,7 +255,7 @@ fn search_path(codex: &Codex, path: &str) -> String {
     joined.ok().and_then(Result::ok).unwrap_or_else(|| path.to_owned())
 }
 
-/// One-shot work can ask nobody.
+/// Returns the settings. One-shot work cannot ask for approval.
 fn settings(way: Way, config: &Resolved) -> Settings {
     let once = way == Way::Once;
     let codex = &config.codex;
@@ -286,7 +286,7 @@ fn settings(way: Way, config: &Resolved) -> Settings {
 fn absent_roots(setup: &Setup<'_>) -> Vec<String> {
     let roots = setup.skill_roots();
     let absent = roots.iter().filter(|root| !root.is_dir());
-    absent.map(|root| format!("skills.roots: {} is no directory", root.display())).collect()
+    absent.map(|root| format!("skills.roots: {} is not a directory", root.display())).collect()
 }
 
 #[cfg(test)]
@@ -311,7 +311,7 @@ mod tests {
         args: SpawnArgs,
     }
 
-    /// A user with a Codex home and a program that plays Codex.
+    /// A user with a Codex home and a program that simulates Codex.
     struct Lab {
         dir: TempDir,
     }
@@ -466,7 +466,7 @@ mod tests {
         let roots = ["home/.config/provost/ours", "home/.config/provost/gone"];
         assert_eq!(spec.agent.carried.skills, roots.map(|root| lab.text(root)));
         assert_eq!(spec.warnings.len(), 1, "{:?}", spec.warnings);
-        assert!(spec.warnings[0].contains("gone is no directory"), "{:?}", spec.warnings);
+        assert!(spec.warnings[0].contains("gone is not a directory"), "{:?}", spec.warnings);
     }
 
     #[test]
@@ -478,7 +478,7 @@ mod tests {
         let [only] = spec.warnings.as_slice() else { panic!("{:?}", spec.warnings) };
         assert!(only.contains("has no login") && only.ends_with(": codex login"), "{only}");
         let named = lab.spec(&["--pass-env", "OPENAI_API_KEY", "do it"], &[]).unwrap();
-        assert_eq!(named.warnings, [""; 0], "the daemon says whether it has it");
+        assert_eq!(named.warnings, [""; 0], "the daemon reports whether it is set");
     }
 
     #[test]

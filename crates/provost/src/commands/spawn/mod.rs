@@ -28,101 +28,101 @@ use crate::{
 
 /// Start an agent or any command, and supervise it
 ///
-/// The session's id is printed first. With checks, Provost commits what was left and runs them itself in
-/// a clean checkout: only that makes `succeeded`.
+/// Prints the session's ID first. With checks, Provost commits the work and runs them itself in a clean checkout; only
+/// passed checks make the outcome `succeeded`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'\n  provost spawn --tty --agent codex\n  provost spawn --tty --tmux --agent codex 'Fix the failing test'"
 )]
 pub(crate) struct SpawnArgs {
-    /// What the agent is asked to do; `-` takes it from standard input
+    /// Instruction for the agent; `-` reads standard input
     #[arg(requires = "agent")]
     instruction: Option<String>,
-    /// The command to run, or further arguments for the agent
+    /// Command to run, or further arguments for the agent
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// `codex`, or an agent from the configuration, `[agents.NAME]`
+    /// Agent: `codex`, or one from the configuration, `[agents.NAME]`
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     #[command(flatten)]
     codex: CodexArgs,
-    /// Codex: work once and end, without questions or approvals (`codex exec`)
+    /// Codex: run once and exit, without questions or approvals (`codex exec`)
     #[arg(long, conflicts_with_all = ["keep", "stdin", "approvals"])]
     once: bool,
-    /// Run it in a terminal, which you can sit down at with `provost attach`. It stays when its work is done
+    /// Run it in a terminal that you can open with `provost attach`; it stays when its work is done
     #[arg(long, conflicts_with_all = ["once", "stdin"])]
     tty: bool,
-    /// With --tty: let the agent's program trust this directory, instead of asking whoever sits at its screen
+    /// With --tty: let the agent's program trust this directory, instead of asking on its screen
     #[arg(long, value_name = "DIR", requires = "tty")]
     accept_trust: Vec<PathBuf>,
     /// With --tty: also open a window for it in Provost's own tmux; see `provost attach --tmux`
     #[arg(long, requires = "tty")]
     tmux: bool,
-    /// How many tokens the session may use, as in 2M or 500k
+    /// Maximum number of tokens, such as 2M or 500k
     #[arg(long, value_name = "TOKENS")]
     budget: Option<String>,
-    /// How many turns the session may take
+    /// Maximum number of turns
     #[arg(long, value_name = "N")]
     turns: Option<String>,
-    /// What the session is called; made from the command and the id otherwise
+    /// Name of the session [default: made from the command and the ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
-    /// What the session is for, to list by
+    /// Role of the session, used to filter lists
     #[arg(long, value_parser = label)]
     role: Option<String>,
-    /// Where to work
+    /// Directory to work in [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Work in a git worktree of its own, on a branch of its own
+    /// Work in a separate git worktree, on a new branch
     #[arg(long, overrides_with = "no_worktree")]
     worktree: bool,
     /// Work in the directory itself, whatever the configuration says
     #[arg(long, overrides_with = "worktree")]
     no_worktree: bool,
-    /// A command that must succeed on the result; may be repeated
+    /// Command that must succeed on the result (repeatable)
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,
     /// Run no checks, whatever the configuration says
     #[arg(long)]
     no_check: bool,
-    /// Take exit status 0 for the claim that the work is done [default: for plain commands only]
+    /// Treat exit status 0 as a claim that the work is done [default: only for plain commands]
     #[arg(long, overrides_with = "no_exit0_is_done")]
     exit0_is_done: bool,
-    /// Take exit status 0 for no claim, as for a command that reports by itself
+    /// Do not treat exit status 0 as a claim, for a command that reports by itself
     #[arg(long, overrides_with = "exit0_is_done")]
     no_exit0_is_done: bool,
-    /// Let work pass its checks that changed nothing
+    /// Accept a result without any changes
     #[arg(long)]
     no_change_ok: bool,
-    /// Keep the process when its work is done, instead of ending it
+    /// Keep the process running when its work is done
     #[arg(long)]
     keep: bool,
-    /// How long the work may take, as in 90m; waiting for people does not count
+    /// Maximum working time, such as 90m; waiting for you does not count [default: no limit]
     #[arg(long, value_name = "TIME")]
     time_limit: Option<String>,
-    /// How long an open turn may be silent before it is shown as stalled
+    /// How long an open turn may be silent before it counts as stalled [default: 300s]
     #[arg(long, value_name = "TIME")]
     stale_after: Option<String>,
-    /// How long an end must stand before it is sealed
+    /// Grace period before an outcome becomes final [default: 2s]
     #[arg(long, value_name = "TIME")]
     settle: Option<String>,
-    /// Leave out the project's provost.toml, and let Codex trust none of the project's files
+    /// Ignore the project's provost.toml, and do not let Codex trust the project's files
     #[arg(long)]
     ignore_project_config: bool,
     #[command(flatten)]
     variables: VariableArgs,
-    /// Keep the command's standard input open, for `provost send`; it is at its end otherwise
+    /// Keep stdin open for `provost send` [default: closed]
     #[arg(long)]
     stdin: bool,
-    /// Wait for the outcome: exit 0 if the work is done, 1 if not. A session that needs input ends the wait too, with
-    /// exit 7 and its question. Ctrl-C ends only the wait, with exit 130
+    /// Wait for the outcome: exit code 0 if the work is done, 1 if not. A session that needs input also ends the wait,
+    /// with exit code 7 and its question. Ctrl-C ends only the wait, with exit code 130
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// The longest name or role.
+/// The maximum length of a name or role.
 const MAX_LABEL: usize = 100;
 
 pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
@@ -133,7 +133,7 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     expand(context, &client, &mut spec.agent, &mut spec.warnings)?;
     let warnings = spec.warnings.clone();
     let spec = serde_json::to_value(&spec)
-        .map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
+        .map_err(|why| usage(format!("cannot encode the session: {why}")))?;
     let request = OpenRequest { id: Some(id.to_string()), spec };
     let mut reply: Value = client.post("/v1/sessions", &request, &args.key.get(context))?;
     if let Some(told) = reply.get_mut("warnings").and_then(Value::as_array_mut) {
@@ -145,7 +145,7 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     if args.wait { wait::run(context, &reply) } else { opened(context, reply) }
 }
 
-/// Finds where a window is opened for the session. What only the configuration asks for is not insisted on.
+/// Finds the tmux server for the session's window. Without --tmux, a failure is not an error.
 fn viewport(context: &Context, args: &SpawnArgs) -> Result<Option<Viewport>, ApiError> {
     if !args.tty || !spec::wants_window(context, args)? {
         return Ok(None);
@@ -160,7 +160,7 @@ fn viewport(context: &Context, args: &SpawnArgs) -> Result<Option<Viewport>, Api
     }
 }
 
-/// Opens a window for a session that exists, whatever comes of the window.
+/// Opens a window for an existing session; failures do not affect the session.
 fn show(context: &Context, viewport: &Viewport, reply: &Value) {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).map(|reply| reply.session);
     if let Some(Err(why)) = row.ok().map(|row| viewport.window(&row.id, &row.name)) {
@@ -168,8 +168,8 @@ fn show(context: &Context, viewport: &Viewport, reply: &Value) {
     }
 }
 
-/// Names with a star stand for what the daemon has when the session is opened. What Codex is passed
-/// unasked, as the key of its model, is worth a warning if the daemon lacks it.
+/// Expands patterns to the variables that the daemon has. Adds a warning for a variable that Codex gets by default,
+/// such as the key of its model, if the daemon lacks it.
 pub(super) fn expand(
     context: &Context,
     client: &Client,
@@ -194,11 +194,11 @@ pub(super) fn expand(
 
 fn unpassed(name: &str) -> String {
     format!(
-        "{name} is set here but not where the daemon was started, so Codex does not get it; after `provost daemon stop` the next command starts one that has it"
+        "{name} is set here but not in the daemon, so Codex does not get it; run `provost daemon stop`, and the next command here starts a daemon that has it"
     )
 }
 
-/// Builds the spec of a session that another command starts, by the same words as a person would.
+/// Builds the spec of a session that another command starts, from the same arguments that a user would type.
 pub(super) fn spec_of(
     context: &Context,
     client: &Client,
@@ -218,7 +218,7 @@ pub(super) fn opened(context: &Context, mut reply: Value) -> Outcome {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).ok().map(|reply| reply.session);
     let adopted = row.as_ref().filter(|row| row.flags.iter().any(|flag| flag == "adopted"));
     if let Some(row) = adopted {
-        // What cannot be seen of it is all that there is to warn of.
+        // For an adopted agent the only warnings are about facts that cannot be observed.
         reply["warnings"] = json!(row.warnings);
     }
     let next = row.as_ref().map(next_commands).unwrap_or_default();
@@ -232,7 +232,7 @@ pub(super) fn opened(context: &Context, mut reply: Value) -> Outcome {
         let name = ui::clean(&row.name);
         let (tone, words) = ui::state_words(row);
         let words = context.ui.talk_paint.paint(tone, &words);
-        // How an agent of somebody else stands nobody has looked at yet.
+        // The state of an adopted agent has not been observed yet.
         let said = if adopted.is_some() {
             format!("adopted {name}")
         } else {
@@ -253,14 +253,15 @@ fn warn(context: &Context, reply: &Value) {
     warnings.filter_map(Value::as_str).for_each(|warning| context.ui.warn(warning));
 }
 
-/// A name or a role: a short text without control characters.
+/// Parses a name or a role: a short text without control characters.
 pub(super) fn label(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || text.chars().count() > MAX_LABEL {
         return Err(format!("expected 1 to {MAX_LABEL} characters"));
     }
-    match ui::clean(text) == text {
-        true => Ok(text.to_owned()),
-        false => Err(format!("{:?} has characters that cannot be seen", ui::clean(text))),
+    if ui::clean(text) == text {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{:?} has invisible characters", ui::clean(text)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C ends a wait, and not what is waited for.
+//! Ctrl-C handling for waits: it ends the wait, not the awaited work.
 
 use std::io;
 
@@ -9,19 +9,19 @@ use tokio::{
 
 use crate::ui::Ui;
 
-/// The exit code of a wait that Ctrl-C ended, as shells have it for that signal.
+/// The exit code of a wait that Ctrl-C ended, as shells use it for that signal.
 const INTERRUPTED: i32 = 130;
 
-/// From now on Ctrl-C ends this process only: it says so, and how to look.
+/// Installs a Ctrl-C handler that ends this process only, and prints a message with the next commands.
 pub(crate) fn on_interrupt(ui: &Ui, what: &str, next: &[String]) -> io::Result<()> {
     let (ui, what, next) = (ui.clone(), what.to_owned(), next.to_vec());
     hear_interrupt(move || part(&ui, &what, &next))
 }
 
-/// From now on this is done, on a thread of its own, whenever Ctrl-C is heard.
+/// Runs a closure on its own thread whenever Ctrl-C is pressed.
 pub(crate) fn hear_interrupt(mut then: impl FnMut() + Send + 'static) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
-    // From here on the signal is heard, before the id is shown.
+    // The signal is handled from here on, before the ID is printed.
     let mut interrupt = {
         let _entered = runtime.enter();
         signal(SignalKind::interrupt())?
@@ -34,9 +34,9 @@ pub(crate) fn hear_interrupt(mut then: impl FnMut() + Send + 'static) -> io::Res
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the thread that waits cannot be woken")]
+#[expect(clippy::disallowed_methods, reason = "the waiting thread cannot be interrupted")]
 fn part(ui: &Ui, what: &str, next: &[String]) -> ! {
-    ui.talk(&format!("\nno longer waiting; {what} goes on"));
+    ui.talk(&format!("\nno longer waiting; {what} continues"));
     ui.next(next);
     std::process::exit(INTERRUPTED)
 }

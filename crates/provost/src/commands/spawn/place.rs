@@ -1,4 +1,4 @@
-//! Where a session works: a directory, a checkout or a worktree of its own.
+//! The worktree of a session: a directory, a checkout or a separate worktree.
 
 use std::path::{Path, PathBuf};
 
@@ -13,28 +13,28 @@ use crate::{
     settings, trust,
 };
 
-/// The longest part of a branch that is made from a text.
+/// The maximum length of a branch name's part that derives from a text.
 const MAX_SLUG: usize = 40;
 
-/// What is wanted of the place.
+/// The requested worktree.
 pub(crate) struct Wanted<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) config: &'a Resolved,
-    /// The end of the session's id.
+    /// The end of the session's ID.
     pub(crate) short: &'a str,
-    /// The text that the branch is named after.
+    /// The text that the branch name derives from.
     pub(crate) about: &'a str,
 }
 
-/// The place, and the top of the repository that it lies in.
+/// The worktree, and the top of its repository.
 pub(super) struct Placed {
     pub(super) project: Option<String>,
     pub(super) work: Work,
-    /// What the place lacks, in words.
+    /// Warnings about missing parts of the worktree.
     pub(super) warnings: Vec<String>,
 }
 
-/// Finds the place, or says why there is none, before anything is started.
+/// Finds the worktree, or fails before anything is started.
 pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, ApiError> {
     let own = wanted.config.worktree.enabled == Some(true);
     if !own && wanted.config.verify.checks.is_empty() {
@@ -52,13 +52,13 @@ pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, Api
     Ok(Placed { project: Some(top), work, warnings })
 }
 
-/// Gives a path as the text that the ledger keeps.
+/// Returns a path as text, which the ledger stores.
 pub(crate) fn text(path: &Path) -> Result<String, ApiError> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| usage(format!("the path {} is not UTF-8", path.display())))
 }
 
-/// Makes a part of a branch's name from any text.
+/// Makes a part of a branch name from any text.
 pub(super) fn slug(about: &str) -> String {
     let mut slug = String::new();
     for c in about.chars().map(|c| c.to_ascii_lowercase()) {
@@ -74,8 +74,8 @@ pub(super) fn slug(about: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-/// A place that is used as it is. It need not be in a repository, but one that git does not trust is refused:
-/// its configuration would be obeyed.
+/// Returns a directory that is used as it is. It need not be in a repository, but a repository that git does not trust
+/// is refused, because its configuration would be executed.
 fn plain(context: &Context, cwd: &Path) -> Result<Placed, ApiError> {
     let found = match settings::project_top(cwd) {
         None => None,
@@ -91,7 +91,7 @@ fn plain(context: &Context, cwd: &Path) -> Result<Placed, ApiError> {
     Ok(Placed { project, work: Work::Plain, warnings: Vec::new() })
 }
 
-/// Whether a repository belongs to another user is Provost's own check, whatever git's message says.
+/// Checks the repository's owner with Provost's own check, independent of git's message.
 fn with_own_check(why: project::Error, cwd: &Path) -> project::Error {
     match settings::project_top(cwd) {
         Some(top) if trust::is_foreign(&top) => project::Error::ForeignOwner(top),
@@ -99,7 +99,7 @@ fn with_own_check(why: project::Error, cwd: &Path) -> project::Error {
     }
 }
 
-/// Says whether nothing can be started there, whatever is wanted.
+/// Whether nothing can be started in the directory at all.
 fn is_no_place(why: &project::Error) -> bool {
     matches!(why, project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })
 }
@@ -112,7 +112,7 @@ fn git(context: &Context) -> Result<Git, project::Error> {
     Ok(Git::find(path.as_ref(), &home)?.with_filters(trusted))
 }
 
-/// Finds git, and the repository that a directory lies in.
+/// Finds git, and the repository that contains a directory.
 pub(crate) fn project_at(context: &Context, cwd: &Path) -> Result<(Git, Project), project::Error> {
     let git = git(context)?;
     let project = Project::find(&git, cwd)?;
@@ -127,8 +127,8 @@ pub(crate) fn refuse_filtered(git: &Git, project: &Project, base: &Oid) -> Resul
     })
 }
 
-/// Warns of submodules that are not on this machine. One that is here without the wanted commit could not be
-/// worked with, so nothing is started.
+/// Warns about submodules that are not initialised. A submodule that lacks the required commit is an error, because
+/// agents could not work with it.
 pub(crate) fn absent(git: &Git, project: &Project, places: &str) -> Result<Vec<String>, ApiError> {
     let absent = absent_submodules(git, project).map_err(|why| {
         let error = chain(Code::BadRequest, "cannot start here", &why);
@@ -137,23 +137,24 @@ pub(crate) fn absent(git: &Git, project: &Project, places: &str) -> Result<Vec<S
     let top = project.top.display();
     let told = |path: RepoPath| {
         format!(
-            "the submodule {path} is not initialised, so it is empty in {places}; \
-             `git submodule update --init` in {top} gets it"
+            "submodule {path} is not initialised, so it is empty in {places}; \
+             run `git submodule update --init` in {top}"
         )
     };
     Ok(absent.into_iter().map(told).collect())
 }
 
-/// Says why a directory cannot be worked in, and what can be done about it.
+/// Converts the error of an unusable directory, with hints.
 pub(crate) fn no_project(why: &project::Error) -> ApiError {
     let mut error = chain(Code::BadRequest, "cannot", why);
     error.message = error.message.replacen("cannot: ", "cannot ", 1);
     if let Some(hint) = why.hint() {
         error.message.push_str(&format!("\n{hint}"));
     }
-    match matches!(why, project::Error::NoCommits(_)) {
-        true => error.next("git commit --allow-empty -m first"),
-        false => error,
+    if matches!(why, project::Error::NoCommits(_)) {
+        error.next("git commit --allow-empty -m first")
+    } else {
+        error
     }
 }
 
@@ -174,19 +175,18 @@ fn worktree(context: &Context, wanted: &Wanted<'_>, project: &Project) -> Result
     Ok(Work::Worktree { top: text(&project.top)?, path: text(&path)?, branch, copy, base: None })
 }
 
-/// Names the branch for what is wanted.
+/// Returns the name of the branch.
 pub(crate) fn branch(wanted: &Wanted<'_>) -> Result<String, ApiError> {
     let slug = slug(wanted.about);
     let dash = if slug.is_empty() { "" } else { "-" };
     let prefix = &wanted.config.worktree.branch_prefix;
     let branch = BranchName::new(&format!("{prefix}/{}{dash}{slug}", wanted.short));
     branch.map(|branch| branch.to_string()).map_err(|why| {
-        chain(Code::BadRequest, "worktree.branch_prefix cannot be used", &why)
-            .next("provost config show")
+        chain(Code::BadRequest, "invalid worktree.branch_prefix", &why).next("provost config show")
     })
 }
 
-/// Gives the directory for what is wanted, below the home: never in the repository.
+/// Returns the directory of a worktree: below the home, never in the repository.
 pub(crate) fn below_home(
     context: &Context,
     wanted: &Wanted<'_>,
@@ -195,7 +195,7 @@ pub(crate) fn below_home(
     Ok(context.home()?.worktrees().join(directory(project)).join(wanted.short))
 }
 
-/// Names a directory for a project: readable, and different for every repository.
+/// Returns the directory name for a project: readable, and unique per repository.
 pub(crate) fn directory(project: &Project) -> String {
     let name = project.common_dir.parent().and_then(Path::file_name).unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };

@@ -1,4 +1,4 @@
-//! The project's rules about approvals, as a session keeps them.
+//! The project's approval rules, in the form that a session stores.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use provost_core::{
 use super::place::{self, Placed};
 use crate::context::Context;
 
-/// Gives the directory in which relative paths of rules begin: the top of what is worked on.
+/// Returns the directory that relative paths of rules refer to: the top of the worktree.
 pub(super) fn base<'a>(placed: &'a Placed, cwd: &'a Path) -> &'a Path {
     match &placed.work {
         Work::Plain => placed.project.as_deref().map_or(cwd, Path::new),
@@ -21,7 +21,7 @@ pub(super) fn base<'a>(placed: &'a Placed, cwd: &'a Path) -> &'a Path {
     }
 }
 
-/// Writes the rules down. Agents name files by their whole paths, so rules do too.
+/// Builds the rules. Their paths are absolute, because agents name files by absolute paths.
 pub(crate) fn build(context: &Context, config: &Resolved, base: &Path) -> Result<Policy, ApiError> {
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
     let approvals = &config.approvals;
@@ -48,7 +48,7 @@ fn matcher(rule: &ApprovalRule, base: &Path, home: &Path) -> Result<Matcher, Api
     })
 }
 
-/// Writes a path out, without parts that say nothing.
+/// Returns a path as absolute and normalized.
 fn whole(path: &FilePath, base: &Path, home: &Path) -> PathBuf {
     path.within(base, home).components().collect()
 }

@@ -1,4 +1,4 @@
-//! The reactions that a session is opened with, resolved once: a later edit of a file changes none of them.
+//! The reactions of a session, resolved when it is opened: later edits of the configuration do not change them.
 
 use provost_api::ApiError;
 use provost_config::{self as config, Resolved};
@@ -11,10 +11,10 @@ use provost_core::{
 use super::{agents, chosen::ms};
 use crate::error::usage;
 
-/// How full a context is when it counts as nearly full, in hundredths, unless the configuration says so.
+/// The default threshold for a nearly full context, in percent.
 const NEARLY_FULL: u32 = 85;
 
-/// Builds the reactions of a session; `agent` finds the one that work is handed over to.
+/// Builds the reactions of a session; `agent` finds the successor for a hand-over.
 pub(crate) fn build(
     config: &Resolved,
     driver: Driver,
@@ -24,7 +24,7 @@ pub(crate) fn build(
     config.reactions.iter().map(one).collect()
 }
 
-/// Says for which reactions every session would be refused.
+/// Returns the errors of reactions that would make every session fail.
 pub(crate) fn faults(config: &Resolved) -> Vec<String> {
     let agent = |name: &str| agents::outline(name, config);
     let one = |(name, one): (&String, &config::Reaction)| {
@@ -33,7 +33,7 @@ pub(crate) fn faults(config: &Resolved) -> Vec<String> {
     config.reactions.iter().filter_map(one).map(|why| why.message).collect()
 }
 
-/// The wait for the account's limit is bounded by the reaction that tells of it.
+/// Bounds the wait for an account limit by the reaction that reports it.
 pub(crate) fn bounded(bounds: Bounds, config: &Resolved) -> Bounds {
     let later = |one: &&config::Reaction| one.act == config::Act::ResumeLater;
     let Some(one) = config.reactions.values().find(later) else { return bounds };
@@ -53,27 +53,27 @@ fn reaction(
     let act = act(one, agent).map_err(|why| match why {
         Some(why) => ApiError { message: format!("reactions.{name}: {}", why.message), ..why },
         None => refuse(
-            "\"hand_over\" needs the agent that goes on: give its name as \"agent\"".to_owned(),
+            "\"hand_over\" needs the agent that takes over: set \"agent\" to its name".to_owned(),
         ),
     })?;
     if !act.answers(on) {
-        return Err(refuse(format!("{:?} is no answer to {:?}", act.word(), on.word())));
+        return Err(refuse(format!("{:?} is not a valid reaction to {:?}", act.word(), on.word())));
     }
     if one.at.on().is_some() && one.on != config::On::Context {
-        return Err(refuse("\"at\" is for on = \"context\"".to_owned()));
+        return Err(refuse("\"at\" is only valid with on = \"context\"".to_owned()));
     }
     if one.agent.is_some() && one.act != config::Act::HandOver {
-        return Err(refuse("\"agent\" is for do = \"hand_over\"".to_owned()));
+        return Err(refuse("\"agent\" is only valid with do = \"hand_over\"".to_owned()));
     }
     let says = matches!(act, Act::Nudge { .. } | Act::Interrupt { .. } | Act::HandOver { .. });
     if one.text.is_some() && !says {
-        return Err(refuse(format!("{:?} says nothing: leave out \"text\"", act.word())));
+        return Err(refuse(format!("{:?} sends no text: leave out \"text\"", act.word())));
     }
     if let Act::Nudge { text } | Act::Interrupt { text } = &act {
         sayable(driver, text).map_err(|why| refuse(format!("\"text\": {why}")))?;
     }
-    // How long the account is waited for is no time before the wait is told.
-    let after_ms = one.after.on().copied().filter(|_| act != Act::ResumeLater).map_or(0, ms);
+    // For `resume_later`, `after` limits the wait for the account, and does not delay the reaction.
+    let after_ms = if act == Act::ResumeLater { 0 } else { one.after.on().copied().map_or(0, ms) };
     Ok(Reaction { name: name.to_owned(), on, after_ms, act, times: one.times, total: one.total })
 }
 
@@ -87,7 +87,7 @@ fn on(one: &config::Reaction) -> On {
     }
 }
 
-/// Gives what is done; none of an error means that the agent is missing.
+/// Returns the action; an error of None means that the agent is missing.
 fn act(
     one: &config::Reaction,
     agent: &impl Fn(&str) -> Result<Agent, ApiError>,
@@ -105,8 +105,7 @@ fn act(
             let name = one.agent.as_ref().ok_or(None)?.as_str();
             let agent = agent(name).map_err(Some)?;
             if !agent.driver.has_protocol() {
-                let message =
-                    format!("work cannot be handed over to {name:?}: it takes no instruction");
+                let message = format!("cannot hand over to {name:?}: it takes no instructions");
                 return Err(Some(usage(message).next("provost config show")));
             }
             Act::HandOver { agent: Box::new(agent), text }

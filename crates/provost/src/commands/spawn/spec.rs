@@ -1,4 +1,4 @@
-//! The whole spec of a session, resolved once from flags and configuration.
+//! Builds the complete spec of a session from flags and configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ use crate::{
     trust::{Asking, Workplace},
 };
 
-/// Builds the spec, with what is worth a warning in it.
+/// Builds the spec, including its warnings.
 pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spec, ApiError> {
     let cwd = directory(context, args.cwd.as_deref())?;
     let config = settings::load_to_start(context, &cwd, wanted(args), Asking::AtTerminal)?;
@@ -81,7 +81,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
     })
 }
 
-/// Says whether a session in a terminal gets a window in Provost's own tmux.
+/// Whether a terminal session gets a window in Provost's own tmux server.
 pub(super) fn wants_window(context: &Context, args: &SpawnArgs) -> Result<bool, ApiError> {
     let cwd = directory(context, args.cwd.as_deref())?;
     Ok(settings::load_with(&context.environment, &cwd, wanted(args))?.terminal.tmux)
@@ -96,7 +96,7 @@ fn workplace<'a>(args: &SpawnArgs, cwd: &'a Path) -> Workplace<'a> {
     Workplace { cwd, ignores_project: args.ignore_project_config }
 }
 
-/// Says whether the directory is one that the user named to be trusted, or lies in one.
+/// Whether `--accept-trust` names the directory or one of its parents.
 fn accepts_trust(args: &SpawnArgs, cwd: &Path) -> Result<bool, ApiError> {
     for named in &args.accept_trust {
         let found = std::fs::canonicalize(named)
@@ -105,31 +105,28 @@ fn accepts_trust(args: &SpawnArgs, cwd: &Path) -> Result<bool, ApiError> {
             return Ok(true);
         }
     }
-    match args.accept_trust.is_empty() {
-        true => Ok(false),
-        false => {
-            let message =
-                format!("--accept-trust does not name {}, which is worked in", cwd.display());
-            Err(usage(message).next(format!(
-                "provost spawn --tty --agent codex --accept-trust {}",
-                cwd.display()
-            )))
-        }
+    if args.accept_trust.is_empty() {
+        return Ok(false);
     }
+    let message =
+        format!("--accept-trust does not cover {}, the directory to work in", cwd.display());
+    let next = format!("provost spawn --tty --agent codex --accept-trust {}", cwd.display());
+    Err(usage(message).next(next))
 }
 
-/// Gives the directory to work in, as the kernel knows it.
+/// Returns the canonical path of the directory to work in.
 pub(crate) fn directory(context: &Context, given: Option<&Path>) -> Result<PathBuf, ApiError> {
     let given = given.map_or_else(|| context.environment.here(), |given| Ok(given.to_owned()))?;
     let found = std::fs::canonicalize(&given)
         .map_err(|why| usage(format!("cannot work in {}: {why}", given.display())))?;
-    match found.is_dir() {
-        true => Ok(found),
-        false => Err(usage(format!("cannot work in {}: it is not a directory", given.display()))),
+    if found.is_dir() {
+        Ok(found)
+    } else {
+        Err(usage(format!("cannot work in {}: it is not a directory", given.display())))
     }
 }
 
-/// Flags are the highest layer of the configuration, so they are checked and explained as it is.
+/// Returns the flags as the highest configuration layer, so that they are checked and explained like it.
 fn flags(args: &SpawnArgs) -> Vec<Flag> {
     let switch =
         |on: bool, flag: &str, key: &str, value: &str| on.then(|| flag_text(flag, key, value));
@@ -158,7 +155,7 @@ fn flags(args: &SpawnArgs) -> Vec<Flag> {
     .collect()
 }
 
-/// Gives the agent, with what is worth a warning about it.
+/// Returns the agent and warnings about it.
 fn agent(
     context: &Context,
     args: &SpawnArgs,
@@ -175,7 +172,8 @@ fn agent(
         return codex::agent(context, &args.variables, way, config, workplace(args, cwd));
     }
     if let Some(flag) = codex::own_flag(args) {
-        let message = format!("{flag} is for Codex: give it with --agent {}", config::BUILT_IN);
+        let message =
+            format!("{flag} applies only to Codex: use it with --agent {}", config::BUILT_IN);
         return Err(usage(message).next("provost spawn --agent codex INSTRUCTION"));
     }
     let agent =
@@ -186,7 +184,7 @@ fn agent(
     Ok((Agent { input, driver, ..agent }, Vec::new()))
 }
 
-/// Gives the agent that work is handed over to.
+/// Returns the agent that takes over in a hand-over.
 fn heir(
     context: &Context,
     args: &SpawnArgs,
@@ -195,42 +193,43 @@ fn heir(
     config: &Resolved,
 ) -> Result<Agent, ApiError> {
     let place = workplace(args, cwd);
-    match name == config::BUILT_IN {
-        true => Ok(codex::agent(context, &args.variables, Way::Conversation, config, place)?.0),
-        false => agents::configured(context, Some(name), &[], &args.variables, config),
+    if name == config::BUILT_IN {
+        Ok(codex::agent(context, &args.variables, Way::Conversation, config, place)?.0)
+    } else {
+        agents::configured(context, Some(name), &[], &args.variables, config)
     }
 }
 
-/// A plain command may have a terminal; an agent that speaks a protocol has no use for one.
+/// Returns the driver. A plain command may have a terminal; an agent with a protocol cannot use one.
 fn driver_of(args: &SpawnArgs, agent: &Agent) -> Result<Driver, ApiError> {
     match (args.tty, agent.driver.has_protocol()) {
         (false, _) => Ok(agent.driver),
         (true, false) => Ok(Driver::Terminal),
         (true, true) => {
-            let message =
-                format!("--tty is for programs with a screen: {:?} speaks a protocol", agent.name);
+            let message = format!(
+                "--tty applies only to programs with a screen: {:?} uses a protocol",
+                agent.name
+            );
             Err(usage(message).next(format!("provost spawn --agent {} INSTRUCTION", agent.name)))
         }
     }
 }
 
-/// Nobody counts the tokens and turns of a plain command.
+/// Rejects a budget for a plain command, which reports no tokens or turns.
 fn refuse_budget(args: &SpawnArgs, driver: Driver) -> Result<(), ApiError> {
-    match driver.has_protocol() || (args.budget.is_none() && args.turns.is_none()) {
-        true => Ok(()),
-        false => Err(usage(
-            "--budget and --turns are for agents: a plain command tells of no tokens and no turns, so it would never stop",
-        )
-        .next("provost spawn --time-limit TIME -- COMMAND")),
+    if driver.has_protocol() || (args.budget.is_none() && args.turns.is_none()) {
+        return Ok(());
     }
+    let message = "--budget and --turns apply only to agents: a plain command reports no tokens or turns, so it would never stop";
+    Err(usage(message).next("provost spawn --time-limit TIME -- COMMAND"))
 }
 
-/// An agent with a protocol is spoken to in any case.
+/// Returns how standard input is used. An agent with a protocol always has it open.
 fn input_of(args: &SpawnArgs, driver: Driver) -> Result<Input, ApiError> {
     match (args.stdin, driver.has_protocol()) {
-        (true, true) => {
-            Err(usage("--stdin is for plain commands: this agent's standard input is always open"))
-        }
+        (true, true) => Err(usage(
+            "--stdin applies only to plain commands: this agent's standard input is always open",
+        )),
         (true, false) => Ok(Input::Open),
         (false, _) => Ok(Input::Closed),
     }
@@ -240,7 +239,7 @@ fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiErr
     let Some(given) = &args.instruction else { return Ok(None) };
     if !agent.listens() && agent.driver != Driver::CodexExec {
         let message = format!(
-            "the agent {:?} is run by the driver \"command\", whose standard input is closed; give the instruction as an argument, or add --stdin",
+            "agent {:?} uses the driver \"command\", whose standard input is closed; pass the instruction as an argument, or add --stdin",
             agent.name
         );
         return Err(
@@ -252,8 +251,8 @@ fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiErr
     Ok(Some(text))
 }
 
-/// The exit status of Codex's server says nothing about the work; that of one-shot work is part of it. A plain command has
-/// no other way to say that it is done.
+/// Returns the meaning of exit status 0. It says nothing about the work of Codex's server, and is part of the result of
+/// one-shot work. For a plain command it is the only way to report success.
 fn exit0(args: &SpawnArgs, driver: Driver, config: &Resolved) -> Exit0 {
     let is_done = config.session.exit0_is_done || args.agent.is_none();
     match driver {

@@ -1,4 +1,4 @@
-//! The variables of an agent: by value if harmless, by name otherwise.
+//! The environment variables of an agent: by value if harmless, by name otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,20 @@ use provost_config::{NamePatterns, SAFE_VARIABLES, Variable, Variables};
 
 use crate::error::usage;
 
-/// What Provost's own variables begin with.
+/// The prefix of Provost's own variables.
 const OWN: &str = "PROVOST_";
 
-/// Parts of names whose values are no business of a ledger.
+/// Parts of names that mark a secret, whose value must not be stored in the ledger.
 const SECRET_PARTS: [&str; 7] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "PRIVATE_KEY", "CREDENTIAL"];
 
-/// What is told of the agent's variables on the command line
+/// The agent's variables on the command line
 #[derive(Debug, Default, Args)]
 pub(crate) struct VariableArgs {
-    /// A variable by value; it is written into the ledger, so never a secret
+    /// Set a variable; the value is stored in the ledger, so never use it for a secret
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     pub(super) env: Vec<(String, String)>,
-    /// A variable by name; its value is taken from the daemon's environment
+    /// Pass a variable on from the daemon's environment; NAME may end in *
     #[arg(long, value_name = "NAME", value_parser = pattern)]
     pub(super) pass_env: Vec<String>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Begins with the variables that every child gets.
+    /// Starts with the variables that every child gets.
     pub(super) fn safe(environment: &BTreeMap<String, String>) -> Self {
         let safe = environment
             .iter()
@@ -43,7 +43,7 @@ impl Given {
         Given { by_value, by_name: BTreeSet::new() }
     }
 
-    /// Adds what an agent's configuration sets. A reference can be passed on only under its own name.
+    /// Adds the variables of an agent's configuration. A reference can be passed on only under its own name.
     pub(super) fn configured(
         &mut self,
         agent: &str,
@@ -59,7 +59,7 @@ impl Given {
                 Variable::Reference(source) if source == name => self.name(name),
                 Variable::Reference(source) => {
                     let message = format!(
-                        "agents.{agent}.env.{name} takes its value from ${source}: a variable can be passed on only under its own name"
+                        "agents.{agent}.env.{name} refers to ${source}, but a variable can be passed on only under its own name"
                     );
                     return Err(usage(message).next(format!(
                         "export {name}=… where the daemon is started, and set {name} = \"${name}\""
@@ -82,13 +82,13 @@ impl Given {
         names.iter().for_each(|name| self.name(name));
     }
 
-    /// Takes a variable away, however it was given.
+    /// Removes a variable that was given by value or by name.
     pub(super) fn without(&mut self, name: &str) {
         self.by_value.remove(name);
         self.by_name.remove(name);
     }
 
-    /// Changes the path on which programs are found, if it is passed by value.
+    /// Changes `PATH`, if it is passed by value.
     pub(super) fn path(&mut self, change: impl FnOnce(&str) -> String) {
         if let Some(path) = self.by_value.get_mut("PATH") {
             *path = change(path);
@@ -100,19 +100,20 @@ impl Given {
     }
 }
 
-/// Puts names in place of patterns. Provost's own variables are never passed on.
+/// Expands patterns to names. Provost's own variables are never passed on.
 pub(super) fn expand(wanted: &[String], there: &[String]) -> Vec<String> {
     let mut names = BTreeSet::new();
     for pattern in wanted {
-        match pattern.ends_with('*') {
-            true => names.extend(there.iter().filter(|name| matches(pattern, name)).cloned()),
-            false => drop(names.insert(pattern.clone())),
+        if pattern.ends_with('*') {
+            names.extend(there.iter().filter(|name| matches(pattern, name)).cloned());
+        } else {
+            names.insert(pattern.clone());
         }
     }
     names.into_iter().filter(|name| !name.starts_with(OWN)).collect()
 }
 
-/// Names what is set here and wanted, but not there: a daemon passes on only what it was started with.
+/// Returns wanted variables that are set here but not in the daemon, which passes on only its own environment.
 pub(super) fn lacking(
     wanted: &[String],
     here: &BTreeMap<String, String>,
@@ -122,7 +123,7 @@ pub(super) fn lacking(
     wanted.iter().filter(lacks).cloned().collect()
 }
 
-/// Reads `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
@@ -132,7 +133,7 @@ pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Reads a name; a star at its end stands for any rest.
+/// Parses a name; a star at its end matches any rest.
 pub(super) fn pattern(text: &str) -> Result<String, String> {
     named(text.strip_suffix('*').unwrap_or(text))?;
     Ok(text.to_owned())
@@ -140,24 +141,25 @@ pub(super) fn pattern(text: &str) -> Result<String, String> {
 
 fn named(name: &str) -> Result<(), String> {
     if name.starts_with(OWN) {
-        return Err(format!("variables that begin with {OWN} are set by Provost itself"));
+        return Err(format!("variables that begin with {OWN} are reserved for Provost"));
     }
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    match plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
-        true => Ok(()),
-        false => Err(format!("{name:?} is no name of a variable")),
+    if plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        Ok(())
+    } else {
+        Err(format!("{name:?} is not a valid variable name"))
     }
 }
 
-/// Values are written into the ledger, so one that looks like a secret must come by name.
+/// Rejects a variable that looks like a secret: values are stored in the ledger, so it must be passed by name.
 fn harmless(name: &str) -> Result<(), String> {
     let upper = name.to_ascii_uppercase();
-    match SECRET_PARTS.iter().any(|part| upper.contains(part)) {
-        true => Err(format!(
-            "{name} looks like a secret, and values are written into the ledger: use --pass-env {name}, or \"${name}\" in the configuration"
-        )),
-        false => Ok(()),
+    if SECRET_PARTS.iter().any(|part| upper.contains(part)) {
+        return Err(format!(
+            "{name} looks like a secret, and values are stored in the ledger: use --pass-env {name}, or \"${name}\" in the configuration"
+        ));
     }
+    Ok(())
 }
 
 fn matches(pattern: &str, name: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Waiting for an outcome.
+//! `spawn --wait`: waits for a session's outcome.
 
 use std::process::ExitCode;
 
@@ -16,10 +16,10 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Waits until a session's outcome is sealed or a person is needed, and exits as it ended.
+/// Waits until a session's outcome is sealed or it needs input, and exits with the matching code.
 pub(super) fn run(context: &Context, reply: &Value) -> Outcome {
     let id = id_of(reply).to_owned();
-    // Whoever cannot hear Ctrl-C is ended by it all the same, only without a word.
+    // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
     let short = ui::short(&id);
     let next = [
         format!("provost status {short}"),
@@ -27,10 +27,11 @@ pub(super) fn run(context: &Context, reply: &Value) -> Outcome {
         format!("provost stop {short}"),
     ];
     drop(parting::on_interrupt(&context.ui, &format!("session {short}"), &next));
-    // The handle comes first; as JSON there is only one result object, so it is talk then.
-    match context.ui.json {
-        true => context.ui.talk(&id),
-        false => context.ui.line(&id)?,
+    // The ID comes first; with JSON the only output is the result object, so the ID goes to standard error.
+    if context.ui.json {
+        context.ui.talk(&id);
+    } else {
+        context.ui.line(&id)?;
     }
     warn(context, reply);
     let row = until_settled(context, &id)?;
@@ -51,7 +52,7 @@ fn until_settled(context: &Context, id: &str) -> Result<SessionRow, ApiError> {
     Ok(row)
 }
 
-/// Says what the session is at, where that has changed. Programs read the result.
+/// Prints the session's state whenever it changes. Programs read the result instead.
 fn tell(context: &Context, row: &SessionRow, told: &mut String) {
     let words = ui::under_way(context.ui.talk_paint, row);
     if !context.ui.json && words != *told {
@@ -64,7 +65,7 @@ fn is_settled(row: &SessionRow) -> bool {
     (row.terminal && row.sealed) || ui::awaits_user(row)
 }
 
-/// Returns how the wait failed; none if the work is done.
+/// Returns the error code of the wait; None if the work is done.
 fn failure(row: &SessionRow) -> Option<Code> {
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => None,
@@ -96,7 +97,7 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> Outcome {
     Ok(code)
 }
 
-/// Returns what the session waits for, with the commands that settle it.
+/// Returns the input that the session needs, with the commands that provide it.
 fn asked(context: &Context, row: &SessionRow) -> Vec<String> {
     let (paint, screen) = (context.ui.talk_paint, Screen::talk());
     match (row.requests.is_empty(), waits_for(row)) {
@@ -106,7 +107,7 @@ fn asked(context: &Context, row: &SessionRow) -> Vec<String> {
     }
 }
 
-/// Returns what a session without an open request says that it waits for.
+/// Returns the input that a session without an open request says it needs.
 fn waits_for(row: &SessionRow) -> Option<String> {
     ui::reason(row).or_else(|| row.claim_text.clone())
 }
@@ -116,9 +117,9 @@ fn message(row: &SessionRow, code: Code) -> String {
     let title = row.requests.first().map(|request| request.title.clone());
     let asked = row.requests.first().and_then(|request| request.questions.first());
     let asked = asked.map(|question| question.question.clone()).or(title);
-    match asked.or_else(|| waits_for(row)).filter(|_| code == Code::InputNeeded) {
-        Some(text) => format!("session {id} needs input: {text}"),
-        None => format!("session {id} is {}", row.state),
+    match asked.or_else(|| waits_for(row)) {
+        Some(text) if code == Code::InputNeeded => format!("session {id} needs input: {text}"),
+        Some(_) | None => format!("session {id} is {}", row.state),
     }
 }
 

@@ -11,12 +11,12 @@ use crate::{
     ui::{self, Beside, Screen},
 };
 
-/// The columns that a value may take.
+/// The maximum width of a value, in columns.
 const VALUE_WIDTH: usize = 60;
 
-/// Reads two events, the older one first.
+/// Parses two events, the older one first.
 pub(super) fn parse_span(text: &str) -> Result<(u64, u64), String> {
-    let expected = || format!("\"{text}\" is no span of events: expected FROM..TO, as in 100..120");
+    let expected = || format!("invalid range \"{text}\": expected FROM..TO, such as 100..120");
     let (from, to) = text.split_once("..").ok_or_else(expected)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| expected());
     let (from, to) = (number(from)?, number(to)?);
@@ -27,7 +27,8 @@ pub(super) fn run(
     context: &Context,
     client: &Client,
     id: &str,
-    (at, diff): (Option<u64>, Option<(u64, u64)>),
+    at: Option<u64>,
+    diff: Option<(u64, u64)>,
 ) -> Result<(), Error> {
     let path = target::history(id);
     match (at, diff) {
@@ -39,7 +40,7 @@ pub(super) fn run(
             let span = [("from", Some(from.to_string())), ("to", Some(to.to_string()))];
             changes(context, &client.get(&target::query(&path, &span))?)
         }
-        (None, None) => Err(usage("name an event, or two").into()),
+        (None, None) => Err(usage("use --at SEQ or --diff FROM..TO").into()),
     }
 }
 
@@ -53,7 +54,7 @@ fn then(context: &Context, reply: &ThenReply) -> Result<(), Error> {
         return context.ui.result(json!(reply), &next);
     }
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
-    let read = |why: serde_json::Error| usage(format!("the answer cannot be read: {why}"));
+    let read = |why: serde_json::Error| usage(format!("cannot parse the daemon's reply: {why}"));
     let row = reply.row.clone();
     let lines = match reply.of.as_str() {
         "session" => {
@@ -69,8 +70,8 @@ fn then(context: &Context, reply: &ThenReply) -> Result<(), Error> {
             ui::task_card(paint, screen, now, &row)
         }
     };
-    let archived = if reply.archived { ", archived since" } else { "" };
-    context.ui.line(&format!("as it was after event {}{archived}", reply.after))?;
+    let archived = if reply.archived { " (archived)" } else { "" };
+    context.ui.line(&format!("state after event {}{archived}", reply.after))?;
     context.ui.lines(&lines)
 }
 
@@ -80,9 +81,12 @@ fn changes(context: &Context, reply: &DiffReply) -> Result<(), Error> {
     if context.ui.json {
         return context.ui.result(json!(reply), &next);
     }
-    let shown = |value: &Value| match value.is_null() {
-        true => "nothing".to_owned(),
-        false => ui::clip(&ui::clean(&value.to_string()), VALUE_WIDTH),
+    let shown = |value: &Value| {
+        if value.is_null() {
+            "nothing".to_owned()
+        } else {
+            ui::clip(&ui::clean(&value.to_string()), VALUE_WIDTH)
+        }
     };
     let lines: Vec<String> = reply
         .changes
@@ -90,7 +94,7 @@ fn changes(context: &Context, reply: &DiffReply) -> Result<(), Error> {
         .map(|one| format!("{}: {} → {}", ui::clean(&one.field), shown(&one.from), shown(&one.to)))
         .collect();
     if lines.is_empty() {
-        context.ui.talk("nothing is different");
+        context.ui.talk("no differences");
     }
     context.ui.lines(&lines)?;
     context.ui.next(&next);

@@ -1,4 +1,4 @@
-//! One session or run, shown again whenever something happens.
+//! `status --watch`: redraws one session or run on every event.
 
 use std::{
     io::IsTerminal as _,
@@ -20,21 +20,21 @@ use crate::{
     ui::{self, Beside, Screen},
 };
 
-/// How often a terminal is drawn again though nothing happened, so that ages are true.
+/// How often a terminal is redrawn without events, so that ages stay current.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Clears the terminal.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
-/// Puts the cursor at the top. What is there is written over: a terminal may keep what is cleared, and would keep a card
-/// for every second.
+/// Moves the cursor to the top. The old content is overwritten, not cleared: a terminal may move cleared content to its
+/// scrollback, and would collect a copy every second.
 const TOP: &[u8] = b"\x1b[H";
 
-/// Clears the rest of a line, and all below the cursor.
+/// Clear the rest of a line, and everything below the cursor.
 const REST_OF_LINE: &str = "\x1b[K";
 const BELOW: &[u8] = b"\x1b[J";
 
-/// Shows it until its outcome is sealed.
+/// Redraws it until its outcome is sealed.
 pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(), Error> {
     let of = match &meant {
         Target::Session(row) => Of::Session(row.id.clone()),
@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(
     let events = follow::aside(of, since)?;
     let graph = None;
     let mut watch = Watch { context, meant, graph, shown: Vec::new() };
-    // What was looked up before is older than the stream.
+    // The row was read before the stream was opened, so it may be outdated.
     watch.look()?;
     loop {
         watch.show(heard)?;
@@ -59,12 +59,12 @@ pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(
     }
 }
 
-/// The part of the reply that is needed of the events so far.
+/// The needed part of the reply with the events so far.
 #[derive(Deserialize)]
 struct EventsReply {
     events: Vec<At>,
     last: u64,
-    /// Whether the answer had no room for all.
+    /// Whether the reply was truncated.
     #[serde(default)]
     more: bool,
 }
@@ -74,7 +74,7 @@ struct At {
     at: i64,
 }
 
-/// Gives when something happened last, and behind which event to go on.
+/// Returns the time of the last event, and the event to continue after.
 fn newest(client: &Client, of: &Of) -> Result<(Option<i64>, u64), ApiError> {
     let (mut newest, mut last) = (None, 0);
     loop {
@@ -90,19 +90,20 @@ fn newest(client: &Client, of: &Of) -> Result<(Option<i64>, u64), ApiError> {
     }
 }
 
-/// Waits for what happens next, together with all that happened by then; none when only time has passed.
+/// Waits for the next event and drains the ones after it; None if only time has passed.
 fn next(
     events: &Receiver<Result<EventRow, ApiError>>,
     ticks: bool,
 ) -> Result<Option<EventRow>, ApiError> {
-    let ended = || ApiError::new(Code::Unreachable, "the stream of events has ended");
-    let first = match ticks {
-        true => match events.recv_timeout(TICK) {
+    let ended = || ApiError::new(Code::Unreachable, "the event stream has ended");
+    let first = if ticks {
+        match events.recv_timeout(TICK) {
             Ok(event) => event?,
             Err(RecvTimeoutError::Timeout) => return Ok(None),
             Err(RecvTimeoutError::Disconnected) => return Err(ended()),
-        },
-        false => events.recv().map_err(|_| ended())??,
+        }
+    } else {
+        events.recv().map_err(|_| ended())??
     };
     events.try_iter().try_fold(first, |_, event| event).map(Some)
 }
@@ -123,7 +124,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Asks what is true now.
+    /// Reads the current state.
     fn look(&mut self) -> Result<(), ApiError> {
         let client = self.context.daemon()?;
         self.meant = match &self.meant {
@@ -141,7 +142,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Says whether a terminal is drawn again and again.
+    /// Whether a terminal is redrawn repeatedly.
     fn draws(&self) -> bool {
         !self.context.ui.json && std::io::stdout().is_terminal()
     }
@@ -165,8 +166,8 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Draws as much as can be seen: how it stands and what waits for a person come first. Of what has ended all is left
-    /// on the terminal.
+    /// Draws as many lines as fit: the status and pending requests come first. At the end everything is left on the
+    /// terminal.
     fn draw(&mut self, lines: Vec<String>) -> Result<(), Error> {
         let ui = &self.context.ui;
         ui.raw(if self.shown.is_empty() { CLEAR } else { TOP })?;

@@ -1,16 +1,16 @@
-//! The text of a tour: what is said, and what is typed with how it ends.
+//! The script of a tour: narration, and commands with their expected exit codes.
 //!
-//! A line that begins with `#` is said, those that follow each other together. `$ COMMAND` is typed and ends with 0,
+//! Lines that begin with `#` are narration; successive ones belong together. `$ COMMAND` must exit with 0,
 //! `4$ COMMAND` with 4.
 
-/// One thing in a tour.
+/// One step of a tour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Said(String),
     Typed { command: String, exits: u8 },
 }
 
-/// Reads a tour. What is neither said nor typed is a gap.
+/// Parses a tour. All other lines separate paragraphs.
 pub(super) fn parse(text: &str) -> impl Iterator<Item = Line> {
     let mut lines = Vec::<Line>::new();
     let mut goes_on = false;

@@ -1,4 +1,4 @@
-//! Looking back: read beside the owner, which is not held up, from a reader of the ledger, which cannot write.
+//! Routes for the past. They use a read-only ledger connection, so they do not block the engine.
 
 use axum::{
     Json,
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Caller, Daemon, Wanted, bad};
 use crate::daemon::server::wall_ms;
 
-/// How much is shown of each kind of what is found, unless told otherwise, and at the most.
+/// The default and the maximum number of search results of each kind.
 const FOUND: usize = 10;
 const MAX_FOUND: usize = 1_000;
 
-/// The window of figures, unless told otherwise.
+/// The default window of the telemetry.
 const WINDOW_MS: i64 = 24 * 3_600 * 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -30,7 +30,7 @@ pub(super) struct ThenQuery {
     to: Option<u64>,
 }
 
-/// Something as it was, or what is different between two moments.
+/// Returns a past state, or the difference between two points in time.
 pub(super) async fn then(
     State(daemon): State<Daemon>,
     caller: Caller,
@@ -46,7 +46,7 @@ pub(super) async fn then(
         }
         (None, Some(from), Some(to)) => {
             answer(&daemon, &caller, move |ledger| {
-                look::diff(ledger, look::resolve(ledger, &named)?, (from, to))
+                look::diff(ledger, look::resolve(ledger, &named)?, from, to)
             })
             .await
         }
@@ -73,7 +73,7 @@ pub(super) async fn replay(
         Some("transcript") => Form::Transcript,
         Some(other) => {
             let message =
-                format!("\"{other}\" is no form; expected compact, timeline or transcript");
+                format!("unknown form \"{other}\"; expected compact, timeline or transcript");
             return Err(bad(message).into());
         }
     };
@@ -105,7 +105,7 @@ pub(super) async fn audit(
 #[derive(Debug, Deserialize)]
 pub(super) struct SearchQuery {
     words: String,
-    /// Kinds, separated by commas; all of them if none are named.
+    /// Kinds, separated by commas. The default is all of them.
     #[serde(rename = "in")]
     within: Option<String>,
     limit: Option<usize>,
@@ -123,7 +123,7 @@ pub(super) async fn search(
     let limit = query.limit.unwrap_or(FOUND).clamp(1, MAX_FOUND);
     let hints = daemon.world.caller();
     let words = query.words;
-    answer(&daemon, &caller, move |ledger| look::search(ledger, &words, (&within, limit), &hints))
+    answer(&daemon, &caller, move |ledger| look::search(ledger, &words, &within, limit, &hints))
         .await
 }
 
@@ -131,7 +131,7 @@ fn place(named: &str) -> Result<Within, ApiError> {
     let known = Within::ALL.into_iter().find(|place| place.word() == named);
     known.ok_or_else(|| {
         let places = Within::ALL.map(Within::word).join(", ");
-        bad(format!("nothing is looked for in \"{named}\"; expected {places}"))
+        bad(format!("cannot search in \"{named}\"; expected {places}"))
     })
 }
 
@@ -163,7 +163,7 @@ async fn answer<T: Serialize + Send + 'static>(
     Ok(Json(read(daemon, caller, how).await?).into_response())
 }
 
-/// Reads beside the owner, all of it from the ledger of one moment.
+/// Reads a consistent snapshot of the ledger, without blocking the engine.
 pub(super) async fn read<T: Send + 'static>(
     daemon: &Daemon,
     caller: &Caller,
@@ -174,7 +174,7 @@ pub(super) async fn read<T: Send + 'static>(
     let found = blocking_request(move || {
         let _turn = turn;
         let unread = |why: &dyn std::fmt::Display| {
-            ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
+            ApiError::new(Code::Storage, format!("cannot read the ledger: {why}"))
                 .next("provost ledger verify")
         };
         let reader = SqliteReader::open(&path).map_err(|why| unread(&why))?;

@@ -1,4 +1,4 @@
-//! What may be asked about runs.
+//! Routes for runs.
 
 use axum::{
     body::{Body, Bytes},
@@ -21,10 +21,10 @@ use serde::Deserialize;
 
 use super::{Answer, Caller, Daemon, Given, LISTED, Wanted, bad, change, raw};
 
-/// The longest spec of a run.
+/// The maximum size of a run's spec, in bytes.
 const MAX_SPEC: usize = 512 << 10;
 
-/// What `run` sends: the id was minted by the client, so that it knows it before it asks.
+/// Opens a run. The client creates the id, so that it knows the id before the request.
 pub(super) async fn open(
     State(daemon): State<Daemon>,
     caller: Caller,
@@ -41,12 +41,12 @@ pub(super) async fn open(
     if spec.spec.as_ref().is_some_and(|text| text.len() > MAX_SPEC) {
         return Err(bad(format!("the spec is longer than {MAX_SPEC} bytes")).into());
     }
-    change(&daemon, &peer, &headers, ("open-run", Ask::OpenRun { id, spec: Box::new(spec) })).await
+    change(&daemon, &peer, &headers, "open-run", Ask::OpenRun { id, spec: Box::new(spec) }).await
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ListQuery {
-    /// How many that have ended are shown at the most.
+    /// The maximum number of finished runs.
     limit: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn cancel(
 ) -> Answer {
     check_text(&request.because, "reason")?;
     let command = Command::Cancel { because: request.because };
-    operate(&daemon, &caller, &headers, run, ("cancel-run", command)).await
+    operate(&daemon, &caller, &headers, run, "cancel-run", command).await
 }
 
 pub(super) async fn take_over(
@@ -78,7 +78,7 @@ pub(super) async fn take_over(
     headers: HeaderMap,
     _body: Bytes,
 ) -> Answer {
-    operate(&daemon, &caller, &headers, run, ("take-over-run", Command::TakeOver)).await
+    operate(&daemon, &caller, &headers, run, "take-over-run", Command::TakeOver).await
 }
 
 pub(super) async fn graph(State(daemon): State<Daemon>, Path(run): Path<String>) -> Answer {
@@ -92,11 +92,11 @@ pub(super) async fn approve(
     headers: HeaderMap,
     Given(request): Given<ApproveRunRequest>,
 ) -> Answer {
-    let change = match request.landing {
+    let (what, command) = match request.landing {
         Some(commit) => ("approve-landing", Command::ApproveLanding { commit: CommitId(commit) }),
         None => ("approve-plan", Command::ApprovePlan),
     };
-    operate(&daemon, &caller, &headers, run, change).await
+    operate(&daemon, &caller, &headers, run, what, command).await
 }
 
 pub(super) async fn reject(
@@ -108,16 +108,16 @@ pub(super) async fn reject(
 ) -> Answer {
     check_text(&request.because, "reason")?;
     let RejectRunRequest { because, landing } = request;
-    let change = match landing {
+    let (what, command) = match landing {
         Some(commit) => {
             ("reject-landing", Command::RejectLanding { commit: CommitId(commit), because })
         }
         None => ("reject-plan", Command::RejectPlan { because }),
     };
-    operate(&daemon, &caller, &headers, run, change).await
+    operate(&daemon, &caller, &headers, run, what, command).await
 }
 
-/// The body says nothing; it is read all the same, see `stop_daemon`.
+/// The empty body is still read, see `stop_daemon`.
 pub(super) async fn resume(
     State(daemon): State<Daemon>,
     Path(run): Path<String>,
@@ -125,7 +125,7 @@ pub(super) async fn resume(
     headers: HeaderMap,
     _body: Bytes,
 ) -> Answer {
-    operate(&daemon, &caller, &headers, run, ("resume-run", Command::Resume)).await
+    operate(&daemon, &caller, &headers, run, "resume-run", Command::Resume).await
 }
 
 pub(super) async fn limit(
@@ -137,32 +137,33 @@ pub(super) async fn limit(
 ) -> Answer {
     let LimitRequest { output, tokens, turns } = request;
     if output.is_some() {
-        let message = "output is limited for each session: name the session";
+        let message = "the output limit is per session: name a session instead of a run";
         return Err(bad(message).next(format!("provost status {run}")).into());
     }
     if tokens.is_none() && turns.is_none() {
         return Err(bad("name a limit: tokens or turns").into());
     }
     let command = Command::RaiseBudget { tokens, turns };
-    operate(&daemon, &caller, &headers, run, ("limit-run", command)).await
+    operate(&daemon, &caller, &headers, run, "limit-run", command).await
 }
 
-/// Finds the run that is meant.
+/// Resolves the id of a run.
 pub(super) async fn id(daemon: &Daemon, run: String) -> Result<RunId, ApiError> {
     let row = daemon.handle.ask_json(Ask::RunRow { run }).await?;
     let id = row["run"]["id"].as_str().unwrap_or_default().parse();
     id.map_err(|why: provost_core::ids::BadId| ApiError::new(Code::Internal, why.to_string()))
 }
 
-/// Puts an operator's command about a run to the engine.
+/// Sends an operator's command for a run to the engine.
 async fn operate(
     daemon: &Daemon,
     caller: &Caller,
     headers: &HeaderMap,
     run: String,
-    (what, command): (&str, Command),
+    what: &str,
+    command: Command,
 ) -> Answer {
     let peer = daemon.peer(caller).await?;
     peer.must_be_operator()?;
-    change(daemon, &peer, headers, (what, Ask::DoRun { run, command })).await
+    change(daemon, &peer, headers, what, Ask::DoRun { run, command }).await
 }

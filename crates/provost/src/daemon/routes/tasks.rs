@@ -1,4 +1,4 @@
-//! What may be asked about tasks that stand alone.
+//! Routes for teams.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ use super::{
 };
 use crate::daemon::peer::{self, Peer};
 
-/// The longest time that one request waits for a message. Whoever wants to wait longer asks again.
+/// The maximum wait for a message in one request. Clients that wait longer repeat the request.
 const MAX_WAIT: Duration = Duration::from_secs(110);
 
-/// Opens a task: the id was minted by the client, so that it knows it before it asks.
+/// Opens a team. The client creates the id, so that it knows the id before the request.
 pub(super) async fn open(
     State(daemon): State<Daemon>,
     caller: Caller,
@@ -40,10 +40,10 @@ pub(super) async fn open(
     let peer = daemon.peer(&caller).await?;
     peer.must_be_operator()?;
     let ask = TaskAsk::Open { id: id(&request.id)?, spec: Box::new(spec(request.spec)?) };
-    change(&daemon, &peer, &headers, ("open-task", Ask::Task(ask))).await
+    change(&daemon, &peer, &headers, "open-task", Ask::Task(ask)).await
 }
 
-/// Opens a task with all who work on it, or nothing at all.
+/// Opens a team with all its members, or nothing at all.
 pub(super) async fn pair(
     State(daemon): State<Daemon>,
     caller: Caller,
@@ -58,17 +58,17 @@ pub(super) async fn pair(
     checked(&pairing.spec)?;
     can_start(&daemon, &pairing)?;
     let ask = TaskAsk::Pair { id, pairing: Box::new(pairing) };
-    change(&daemon, &peer, &headers, ("pair", Ask::Task(ask))).await
+    change(&daemon, &peer, &headers, "pair", Ask::Task(ask)).await
 }
 
-/// Refuses a pair of which a member could not be started: that would be found out when the others run already. What the
-/// agent will have in its environment decides, as it will when it is started.
+/// Rejects a pair if one of its members could not be started. Otherwise that would surface only
+/// when the others already run. The check uses the environment that the agent will get.
 fn can_start(daemon: &Daemon, pairing: &Pairing) -> Result<(), ApiError> {
     for member in &pairing.members {
         let Some(NewSession::New { spec, .. }) = &member.session else { continue };
         let missing = daemon.world.environment.missing_program(&spec.agent, &spec.cwd);
         if let Some(why) = missing {
-            let message = format!("{} cannot be started: {why}; nothing was begun", member.name);
+            let message = format!("cannot start {}: {why}; nothing was started", member.name);
             return Err(ApiError::new(Code::Refused, message)
                 .next("provost config show")
                 .next("provost doctor"));
@@ -79,7 +79,7 @@ fn can_start(daemon: &Daemon, pairing: &Pairing) -> Result<(), ApiError> {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ListQuery {
-    /// How many that are over are shown at the most.
+    /// The maximum number of finished teams.
     limit: Option<usize>,
 }
 
@@ -89,10 +89,10 @@ pub(super) async fn list(State(daemon): State<Daemon>, Wanted(query): Wanted<Lis
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct WhoQuery {
-    /// The member for whom a person looks; the operator if none is named.
+    /// The member whose view is requested. The default is the operator's.
     #[serde(rename = "as")]
     by: Option<String>,
-    /// The launch that asks, where it is not told by its process.
+    /// The launch of the caller, if its process does not reveal it.
     launch: Option<String>,
     token: Option<String>,
 }
@@ -119,7 +119,7 @@ pub(super) async fn messages(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct CycleQuery {
-    /// The event of the ledger after which something is new; without it the newest are told.
+    /// The ledger event after which entries are new. The default shows the newest ones.
     since: Option<String>,
     #[serde(flatten)]
     who: WhoQuery,
@@ -133,7 +133,7 @@ pub(super) async fn cycle(
 ) -> Answer {
     let by = reader(&daemon, &caller, &query.who).await?;
     let since = query.since.map(|since| since.parse::<u64>()).transpose();
-    let since = since.map_err(|why| bad(format!("since is no number of an event: {why}")))?;
+    let since = since.map_err(|why| bad(format!("since is not an event number: {why}")))?;
     let ask = Ask::Task(TaskAsk::Cycle { task, by });
     let seen = daemon.handle.ask(ask, "operator", None).await?;
     let mut seen: serde_json::Value = serde_json::from_str(&seen)
@@ -141,7 +141,7 @@ pub(super) async fn cycle(
     let id = seen["cycle"]["task"]["id"].as_str().unwrap_or_default();
     let id: StandingId =
         id.parse().map_err(|_| ApiError::new(Code::Internal, "the task has no id"))?;
-    // Told of the stream, beside the owner; whoever looks takes nothing away by it.
+    // Read from the stream without the engine. Reading consumes nothing.
     let news = read(&daemon, &caller, move |ledger| look::news(ledger, id, since)).await?;
     seen["cycle"]["new"] = serde_json::json!(news);
     Ok(raw(Body::from(seen.to_string())))
@@ -149,15 +149,15 @@ pub(super) async fn cycle(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct WaitQuery {
-    /// The check that is waited for.
+    /// The check to wait for.
     check: Option<String>,
-    /// The audit that is waited for.
+    /// The audit to wait for.
     audit: Option<String>,
     #[serde(flatten)]
     who: WhoQuery,
 }
 
-/// Whether something that somebody waits for has happened, or can no longer happen. It answers at once.
+/// Returns whether an awaited check or audit has finished, or can no longer finish. It returns immediately.
 pub(super) async fn wait(
     State(daemon): State<Daemon>,
     Path(task): Path<String>,
@@ -165,13 +165,14 @@ pub(super) async fn wait(
     Wanted(query): Wanted<WaitQuery>,
 ) -> Answer {
     let by = reader(&daemon, &caller, &query.who).await?;
-    let number =
-        |text: String| text.parse().map_err(|why| bad(format!("{text} is no number: {why}")));
+    let number = |text: String| {
+        text.parse().map_err(|why| bad(format!("\"{text}\" is not a number: {why}")))
+    };
     let awaited = match (query.check, query.audit) {
         (Some(no), None) => Awaited::Check(number(no)?),
         (None, Some(no)) => Awaited::Audit(number(no)?),
         (Some(_), Some(_)) | (None, None) => {
-            return Err(bad("name a check or an audit, one of them").into());
+            return Err(bad("name either a check or an audit").into());
         }
     };
     asked(&daemon, TaskAsk::Wait { task, by, awaited }).await
@@ -179,7 +180,7 @@ pub(super) async fn wait(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct HandoffQuery {
-    /// The member; all of them if none is named.
+    /// The member. The default is all of them.
     member: Option<String>,
     #[serde(flatten)]
     who: WhoQuery,
@@ -195,7 +196,7 @@ pub(super) async fn handoff(
     asked(&daemon, TaskAsk::Handoff { task, by, member: query.member }).await
 }
 
-/// Asks something of a task, as whoever the caller is.
+/// Sends a command to a team, as the caller.
 pub(super) async fn act(
     State(daemon): State<Daemon>,
     Path(task): Path<String>,
@@ -204,37 +205,38 @@ pub(super) async fn act(
     Given(request): Given<TaskRequest>,
 ) -> Answer {
     let peer = daemon.peer(&caller).await?;
-    let proof = (request.launch.as_deref(), request.token.as_deref());
-    let by = by(&daemon, &peer, proof, request.by)?;
-    let what = match headers.contains_key(IDEMPOTENCY_KEY) {
-        true => kind_of_change(&request.command, &by),
-        false => String::new(),
+    let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
+    let by = by(&daemon, &peer, launch, token, request.by)?;
+    let what = if headers.contains_key(IDEMPOTENCY_KEY) {
+        kind_of_change(&request.command, &by)
+    } else {
+        String::new()
     };
     let command: Command = serde_json::from_value(request.command)
-        .map_err(|why| bad(format!("what is asked of the task cannot be read: {why}")))?;
+        .map_err(|why| bad(format!("cannot read the task's command: {why}")))?;
     if command.action().is_none() {
-        return Err(bad("only Provost itself tells that").into());
+        return Err(bad("this command is internal to Provost").into());
     }
     let ask = TaskAsk::Do { task, by: by.clone(), command: Box::new(command) };
-    change(&daemon, &speaker(peer, &by), &headers, (&what, Ask::Task(ask))).await
+    change(&daemon, &speaker(peer, &by), &headers, &what, Ask::Task(ask)).await
 }
 
-/// Names a change by its kind and the member that makes it: a key is the member's own. Of which task it is, and whether
-/// it is the very same change, the engine knows.
+/// Names a change by its kind and its member, because a key belongs to the member. The engine
+/// checks the team, and whether the change is the same.
 fn kind_of_change(command: &serde_json::Value, by: &By) -> String {
     let named = command.as_object().and_then(|command| command.keys().next().cloned());
     let kind = named.or_else(|| command.as_str().map(str::to_owned)).unwrap_or_default();
     let member = match by {
         By::Operator => "operator",
         By::As(name) => name,
-        // A launch is one member, and its keys are named by the launch.
+        // A launch is one member, and its keys are already scoped to the launch.
         By::Launch { .. } => "",
     };
-    // A name may have any character: its length says where it ends.
+    // A name may contain any character, so its length marks where it ends.
     format!("task/{kind}/{}:{member}", member.len())
 }
 
-/// Gives the next message of whoever asks, and waits for one if there is none. Nothing is no failure.
+/// Returns the caller's next message, and waits for one if there is none. An empty result is not an error.
 pub(super) async fn next(
     State(daemon): State<Daemon>,
     Path(task): Path<String>,
@@ -242,10 +244,10 @@ pub(super) async fn next(
     Given(request): Given<NextRequest>,
 ) -> Answer {
     let peer = daemon.peer(&caller).await?;
-    let proof = (request.launch.as_deref(), request.token.as_deref());
-    let by = by(&daemon, &peer, proof, request.by)?;
+    let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
+    let by = by(&daemon, &peer, launch, token, request.by)?;
     let speaker = speaker(peer, &by);
-    // Before the first look: what comes between the look and the wait is not missed.
+    // Subscribes before the first query, so that no message is missed before the wait.
     let mut news = daemon.handle.subscribe();
     let wait = Duration::from_millis(request.wait_ms).min(MAX_WAIT);
     let deadline = tokio::time::Instant::now() + wait;
@@ -267,14 +269,14 @@ pub(super) async fn next(
     }
 }
 
-/// What of the engine's answer says whether to wait.
+/// The part of the engine's reply that decides whether to wait.
 #[derive(Debug, Deserialize)]
 struct Looked {
     task: String,
     item: Option<IgnoredAny>,
 }
 
-/// Waits until something of this task can be taken that could not before.
+/// Waits until an event may make a message of this team available.
 async fn arrival(news: &mut Receiver<Published>, task: &str) {
     loop {
         match news.recv().await {
@@ -286,14 +288,14 @@ async fn arrival(news: &mut Receiver<Published>, task: &str) {
                     return;
                 }
             }
-            // Some news were missed: it is looked.
+            // Some events were missed, so it queries again.
             Err(RecvError::Lagged(_)) => return,
             Err(RecvError::Closed) => std::future::pending().await,
         }
     }
 }
 
-/// Says whether an event may leave something to be taken, or nobody who could take it.
+/// Whether an event may make a message available, or end the wait because no one can take one.
 fn brings(kind: &str) -> bool {
     matches!(
         kind,
@@ -307,12 +309,13 @@ fn brings(kind: &str) -> bool {
     )
 }
 
-/// Says as whom the caller acts. An agent is who its process or its token says; a person is itself, or acts for a
-/// member with that member's rights.
+/// Returns the identity of the caller. An agent is identified by its process or its token. The
+/// operator acts as themself, or as a member with that member's permissions.
 fn by(
     daemon: &Daemon,
     peer: &Peer,
-    (launch, token): (Option<&str>, Option<&str>),
+    launch: Option<&str>,
+    token: Option<&str>,
     named: Option<String>,
 ) -> Result<By, ApiError> {
     Ok(match peer::reporter(peer, &daemon.world, launch, token)? {
@@ -321,7 +324,7 @@ fn by(
     })
 }
 
-/// Whoever proves to be a launch speaks as that launch, from wherever it asks.
+/// A caller that proves to be a launch acts as that launch, whatever its process is.
 fn speaker(peer: Peer, by: &By) -> Peer {
     match by {
         By::Launch { launch, .. } => Peer::Launch(*launch),
@@ -329,8 +332,9 @@ fn speaker(peer: Peer, by: &By) -> Peer {
     }
 }
 
-/// As whom the caller reads. Reading needs no right, but only the operator reads as a member: blind proposals are shown
-/// to their authors alone. A launch that cannot prove itself is refused.
+/// Returns the identity of a reader. Reading needs no permission, but only the operator reads as a
+/// member: blind proposals are visible only to their authors. A launch that cannot prove itself is
+/// rejected.
 async fn reader(daemon: &Daemon, caller: &Caller, who: &WhoQuery) -> Result<By, ApiError> {
     let peer = daemon.peer(caller).await?;
     let anonymous = match &peer {
@@ -339,8 +343,8 @@ async fn reader(daemon: &Daemon, caller: &Caller, who: &WhoQuery) -> Result<By, 
         Peer::Held(_) | Peer::Ours => true,
     };
     if !anonymous {
-        let proof = (who.launch.as_deref(), who.token.as_deref());
-        return by(daemon, &peer, proof, who.by.clone());
+        let (launch, token) = (who.launch.as_deref(), who.token.as_deref());
+        return by(daemon, &peer, launch, token, who.by.clone());
     }
     if who.by.is_some() {
         let message = "only the operator, or a launch with its token, reads as a member of a task";

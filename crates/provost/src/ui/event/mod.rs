@@ -1,4 +1,4 @@
-//! Events for people: when, of which session, what happened, and what it led to.
+//! The event list: number, time, session, description and new state.
 
 mod words;
 
@@ -13,20 +13,20 @@ use super::{
     together,
 };
 
-/// The columns before what happened: number, time and session.
+/// The width before an event's description: number, time and session.
 const WORDS_AT: usize = 33;
 
-/// The columns that an event's text may take, over several lines.
+/// The maximum width of a description, over several lines.
 const TEXT_WIDTH: usize = 300;
 
-/// The columns that the data of an event may take for which there are no words.
+/// The maximum width of the raw data of an unknown event.
 const DATA_WIDTH: usize = 100;
 
-/// Shows events one after the other. A state is told where it changes.
+/// Shows events in order. A state is shown only when it changes.
 pub(crate) struct EventLines {
     paint: Paint,
     screen: Screen,
-    /// The state that each session was last shown in.
+    /// The last displayed state of each session.
     states: BTreeMap<String, String>,
 }
 
@@ -35,7 +35,7 @@ impl EventLines {
         EventLines { paint, screen, states: BTreeMap::new() }
     }
 
-    /// Shows an event: its number, its moment (UTC), its session, what happened and the new state.
+    /// Shows an event: its number, time (UTC), session, description and new state.
     pub(crate) fn show(&mut self, event: &EventRow) -> Vec<String> {
         let state = self.changed(event).map(|state| state.replace('_', " "));
         let state = state.map(|state| format!(" {}", together(&format!("→ {}", clean(&state)))));
@@ -50,7 +50,7 @@ impl EventLines {
         self.screen.wrap(&line, WORDS_AT)
     }
 
-    /// Gives the state after an event, unless it is the one that was shown before.
+    /// Returns the state after an event, unless it is the one displayed before.
     fn changed(&mut self, event: &EventRow) -> Option<String> {
         let state = event.state.clone()?;
         let before = self.states.insert(event.session.clone(), state.clone());
@@ -58,7 +58,7 @@ impl EventLines {
     }
 }
 
-/// Says what happened. An event that this program has no words for is shown as it was recorded.
+/// Describes an event. An unknown event is shown as it was recorded.
 fn told(event: &EventRow) -> String {
     if event.stream == "ledger" {
         let (first, last) = (&event.data["first"], &event.data["last"]);
@@ -75,7 +75,7 @@ fn told(event: &EventRow) -> String {
     }
 }
 
-/// Gives month, day and time of day, in UTC.
+/// Formats month, day and time of day, in UTC.
 pub(super) fn moment(at_ms: i64) -> String {
     let (days, ms) = (at_ms.div_euclid(86_400_000), at_ms.rem_euclid(86_400_000));
     let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
@@ -83,7 +83,8 @@ pub(super) fn moment(at_ms: i64) -> String {
     format!("{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}Z")
 }
 
-/// Counts in eras of 400 years and in years that begin in March, so that a leap day is the last of its year.
+/// Counts in eras of 400 years, and in years that start in March, so that a leap day is the last
+/// day of its year.
 fn month_and_day(days_since_1970: i64) -> (i64, i64) {
     let day_of_era = (days_since_1970 + 719_468).rem_euclid(146_097);
     let year_of_era =

@@ -1,4 +1,4 @@
-//! Every event in the project's words, with what is worth knowing of it.
+//! Describes every session event for the user.
 
 use provost_core::{
     request::{Fate, Reply, Scope},
@@ -12,10 +12,10 @@ use provost_core::{
 
 use crate::ui::{size, span, spell_times};
 
-/// The digits of a commit or tree that are shown.
+/// The number of digits shown of a commit or tree hash.
 const HASH: usize = 12;
 
-/// Says what happened.
+/// Describes an event.
 pub(super) fn of(event: &Event) -> String {
     match event {
         Event::SessionOpened(_)
@@ -110,7 +110,7 @@ pub(super) fn of(event: &Event) -> String {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller matches exhaustively")]
 fn beginning(event: &Event) -> String {
     match event {
         Event::SessionOpened(e) => {
@@ -123,9 +123,9 @@ fn beginning(event: &Event) -> String {
         Event::WorkPrepared(e) => {
             let base =
                 e.base.as_ref().map(|base| format!(", from commit {}", hash(&base.commit.0)));
-            format!("place of work ready: {}{}", e.cwd, base.unwrap_or_default())
+            format!("working directory ready: {}{}", e.cwd, base.unwrap_or_default())
         }
-        Event::WorkFailed(e) => format!("place of work could not be made: {}", e.reason),
+        Event::WorkFailed(e) => format!("cannot create the working directory: {}", e.reason),
         Event::WorkRemoved(_) => "worktree removed".to_owned(),
         Event::StoreRemoved(_) => "conversation removed, it can no longer be resumed".to_owned(),
         Event::SetupFinished(e) => match &e.failure {
@@ -137,31 +137,31 @@ fn beginning(event: &Event) -> String {
                 LaunchWhy::First => "",
                 LaunchWhy::Answer => ", for the answer",
                 LaunchWhy::Instruction => ", for the instruction",
-                LaunchWhy::Crash => ", for the agent died at work",
-                LaunchWhy::HandedOver => ", for the agent that goes on",
-                LaunchWhy::Retry => ", for the first was not reached",
-                LaunchWhy::Limit => ", for the usage limit has passed",
+                LaunchWhy::Crash => ", because the agent crashed",
+                LaunchWhy::HandedOver => ", for the agent that takes over",
+                LaunchWhy::Retry => ", because the first was unreachable",
+                LaunchWhy::Limit => ", because the usage limit is over",
             };
-            format!("launch {} owed{why}", e.launch.no)
+            format!("launch {} pending{why}", e.launch.no)
         }
         Event::LaunchStarted(e) => format!("launch {} started, pid {}", e.launch.no, e.child.pid),
         Event::LaunchAdopted(e) => match &e.child {
             Some(child) => format!("launch {} adopted, pid {}", e.launch.no, child.pid),
-            None => format!("launch {} adopted, its process is not known", e.launch.no),
+            None => format!("launch {} adopted, its process is unknown", e.launch.no),
         },
         Event::LaunchFailed(e) => format!("launch {} could not start: {}", e.launch.no, e.reason),
         Event::LaunchFollowed(e) => {
-            format!("launch {} is followed again, by a new daemon", e.launch.no)
+            format!("launch {} is followed by a new daemon", e.launch.no)
         }
-        _ => unreachable!("of() sends only beginnings here"),
+        _ => unreachable!("only events of a start are passed here"),
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller matches exhaustively")]
 fn stream(event: &Event) -> String {
     match event {
         Event::ThreadMoved(e) => {
-            format!("its screen went on in the conversation {}, from {}", e.to, e.from)
+            format!("its screen switched to conversation {}, from {}", e.to, e.from)
         }
         Event::StreamReady(e) => match &e.thread {
             None => "agent ready".to_owned(),
@@ -180,13 +180,13 @@ fn stream(event: &Event) -> String {
             }
         }
         Event::StreamRefused(e) => format!("agent refused: {}", e.reason),
-        Event::StreamUnreachable(e) => format!("agent could not be connected to: {}", e.reason),
+        Event::StreamUnreachable(e) => format!("cannot connect to the agent: {}", e.reason),
         Event::GoalChanged(e) if e.active => "agent pursues a goal".to_owned(),
-        Event::GoalChanged(_) => "agent pursues no goal any more".to_owned(),
-        Event::TurnMissing(_) => "the agent did not begin the turn that was expected".to_owned(),
+        Event::GoalChanged(_) => "agent no longer pursues a goal".to_owned(),
+        Event::TurnMissing(_) => "the agent did not start the expected turn".to_owned(),
         Event::AgentWarned(e) => format!("warning: {}", e.text),
         Event::LimitSlot(_) => "waits for its turn among the sessions of its account".to_owned(),
-        Event::LimitLifted(_) => "the account's limit is over, work goes on".to_owned(),
+        Event::LimitLifted(_) => "the account's limit is over, work resumes".to_owned(),
         Event::SessionRenamed(e) => format!("renamed \"{}\"", e.name),
         Event::SessionTakenOver(_) => "taken over from the home it was imported from".to_owned(),
         Event::SessionDismissed(e) => format!("dismissed: {}", e.because),
@@ -200,11 +200,11 @@ fn stream(event: &Event) -> String {
         Event::StreamSilent(_) => "silent past the window".to_owned(),
         Event::StreamRetrying(e) => with("retrying".to_owned(), Some(&e.detail)),
         Event::StreamClosed(_) => "output closed".to_owned(),
-        Event::StreamSettled(_) => "process lives on behind its closed output".to_owned(),
-        Event::OutputOversized(e) => format!("line of {} kept unread", size(e.bytes)),
-        Event::OutputAtLimit(_) => "output limit reached, agent held back".to_owned(),
-        Event::OutputNoRoom(e) => format!("no room on the disk of {}, agent held back", e.dir),
-        Event::OutputFlows(_) => "room on the disk again".to_owned(),
+        Event::StreamSettled(_) => "process still runs after it closed its output".to_owned(),
+        Event::OutputOversized(e) => format!("line of {} stored but not parsed", size(e.bytes)),
+        Event::OutputAtLimit(_) => "output limit reached, agent paused".to_owned(),
+        Event::OutputNoRoom(e) => format!("no space on the disk of {}, agent paused", e.dir),
+        Event::OutputFlows(_) => "disk space is available again".to_owned(),
         Event::OutputLost(_) => "some output was lost".to_owned(),
         Event::RecordForged(e) => {
             format!("forged record of {} moved to {}; the effect ran", e.effect, e.moved_to)
@@ -213,9 +213,9 @@ fn stream(event: &Event) -> String {
             let name = e.shortage.resource.name();
             format!("{} waits for {name}: {}", e.effect, e.shortage.detail)
         }
-        Event::EffectRetried(e) => format!("{} tried again", e.effect),
+        Event::EffectRetried(e) => format!("{} retried", e.effect),
         Event::ReportsRefused(e) => {
-            format!("{} reports of {} taken, further ones refused", e.reports, size(e.bytes))
+            format!("{} reports of {} accepted, further ones refused", e.reports, size(e.bytes))
         }
         Event::LimitRaised(e) => format!("output limit raised to {}", size(e.bytes)),
         Event::ProgressTold(e) => format!("progress {}/{}", e.progress.done, e.progress.total),
@@ -228,26 +228,24 @@ fn stream(event: &Event) -> String {
         Event::ContextTold(e) => {
             format!("context: {} of {} tokens", e.context.used, e.context.window)
         }
-        _ => unreachable!("of() sends only what a stream shows here"),
+        _ => unreachable!("only events of a stream are passed here"),
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller matches exhaustively")]
 fn process(event: &Event) -> String {
     match event {
         Event::ProcessEnded(e) => ended(e),
-        Event::ProcessUnknown(e) => format!("process cannot be looked at: {}", e.why),
-        Event::ProcessSeen(_) => "process is seen again".to_owned(),
-        Event::ProcessSuspended(e) => match e.suspended {
-            true => "process is stopped".to_owned(),
-            false => "process goes on".to_owned(),
-        },
+        Event::ProcessUnknown(e) => format!("cannot inspect the process: {}", e.why),
+        Event::ProcessSeen(_) => "process is visible again".to_owned(),
+        Event::ProcessSuspended(e) if e.suspended => "process suspended".to_owned(),
+        Event::ProcessSuspended(_) => "process resumed".to_owned(),
         Event::PeopleAttached(e) => match e.people {
-            0 => "nobody is attached any more".to_owned(),
-            1 => "somebody is attached".to_owned(),
-            people => format!("{people} are attached"),
+            0 => "no viewer is attached any more".to_owned(),
+            1 => "1 viewer is attached".to_owned(),
+            people => format!("{people} viewers are attached"),
         },
-        Event::ProcessUnobserved(e) => format!("process ended, nobody saw how: {}", e.why),
+        Event::ProcessUnobserved(e) => format!("process ended, exit status unknown: {}", e.why),
         Event::TreeGone(e) => gone(e),
         Event::StopAsked(e) => {
             let why = match e.why {
@@ -255,20 +253,20 @@ fn process(event: &Event) -> String {
                 StopWhy::Decided => ", its outcome was decided",
                 StopWhy::Finished => ", its work is finished",
                 StopWhy::Unclaimed => ", it claims nothing",
-                StopWhy::ReworkExhausted => ", its work was refuted too often",
-                StopWhy::Leftover => ", it closed its output and lived on",
-                StopWhy::HandedOver => ", another agent goes on",
-                StopWhy::Unreachable => ", it could not be connected to",
+                StopWhy::ReworkExhausted => ", its work failed its checks too often",
+                StopWhy::Leftover => ", it closed its output and still ran",
+                StopWhy::HandedOver => ", another agent takes over",
+                StopWhy::Unreachable => ", it was unreachable",
                 StopWhy::TeamEnded => ", its team is over",
             };
-            format!("stop begins: {}{why}", step(e.step))
+            format!("stop started: {}{why}", step(e.step))
         }
-        Event::StopEscalated(e) => format!("stop goes on: {}", step(e.step)),
-        _ => unreachable!("of() sends only events about a process here"),
+        Event::StopEscalated(e) => format!("stop escalated: {}", step(e.step)),
+        _ => unreachable!("only events of a process are passed here"),
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller matches exhaustively")]
 fn speech(event: &Event) -> String {
     match event {
         Event::ClaimMade(e) => claimed(e),
@@ -278,13 +276,14 @@ fn speech(event: &Event) -> String {
                 FactKind::Pr => "pull request",
                 FactKind::Artifact => "artifact",
             };
-            format!("{fact} told: {}{}", e.value, standing(e.standing))
+            format!("{fact} reported: {}{}", e.value, standing(e.standing))
         }
         Event::RequestOpened(e) => asked(e),
         Event::RequestContradicted(e) => {
-            let what = match e.done {
-                true => "was denied and done all the same",
-                false => "was approved and declined all the same",
+            let what = if e.done {
+                "was denied here but carried out"
+            } else {
+                "was approved here but declined"
             };
             format!("q{} {what}: another answer came first", e.request.no)
         }
@@ -296,7 +295,7 @@ fn speech(event: &Event) -> String {
             };
             format!("request q{} {decided} by the policy: {}", e.request.no, e.rule)
         }
-        Event::ToolCalled(e) => format!("call {} of a tool of its task: {}", e.no, e.call.word()),
+        Event::ToolCalled(e) => format!("tool call {}: {}", e.no, e.call.word()),
         Event::ToolAnswered(e) if e.ok => format!("call {} answered", e.no),
         Event::ToolAnswered(e) => format!("call {} refused: {}", e.no, e.text),
         Event::RequestSettled(e) => {
@@ -322,49 +321,51 @@ fn speech(event: &Event) -> String {
         Event::MessageDelivered(e) => format!("{} delivered", e.key),
         Event::MessageTyped(e) => match e.way {
             Way::CommandLine => format!("{} given on the command line", e.key),
-            Way::Typing => format!("{} about to be typed", e.key),
-            Way::Untyped => format!("{} not typed, its pane took no keys", e.key),
+            Way::Typing => format!("typing {}", e.key),
+            Way::Untyped => format!("{} not typed, the pane accepted no keys", e.key),
             Way::Keys => format!("{} typed", e.key),
-            Way::Again => format!("{} is not in the agent's record, to be sent off again", e.key),
-            Way::Pressing => format!("{} about to be sent off again", e.key),
-            Way::Pressed => format!("{} sent off again", e.key),
+            Way::Again => format!("{} is not in the agent's transcript, Enter is retried", e.key),
+            Way::Pressing => format!("retrying Enter for {}", e.key),
+            Way::Pressed => format!("retried Enter for {}", e.key),
             Way::Doubted => format!("{} may have been typed", e.key),
         },
         Event::MessageUnproved(e) => format!("{} waits: {}", e.key, e.reason),
         Event::MessageRefused(e) => {
-            let next = if e.again { ", sent again after the open turn" } else { "" };
-            format!("{} refused by the agent's program{next}: {}", e.key, e.reason)
+            let next = if e.again { ", resent after the open turn" } else { "" };
+            format!("{} rejected by the agent{next}: {}", e.key, e.reason)
         }
         Event::MessageLost(e) => format!("{} not delivered: {}", e.key, e.reason),
-        Event::ResultAsked(_) => "turn ended without a claim, asked for the result".to_owned(),
+        Event::ResultAsked(_) => {
+            "turn ended without a claim, the agent is asked for its result".to_owned()
+        }
         Event::ResultTold(e) => match &e.result {
-            Structured::Triage(_) => "said how it understands the task".to_owned(),
-            Structured::Plan(_) => "told a plan".to_owned(),
-            Structured::PlanReview(_) => "told what it thinks of the plan".to_owned(),
+            Structured::Triage(_) => "reported how it understands the task".to_owned(),
+            Structured::Plan(_) => "submitted a plan".to_owned(),
+            Structured::PlanReview(_) => "reviewed the plan".to_owned(),
             Structured::Review(review) => match review.findings.len() {
-                0 => "found nothing to mend".to_owned(),
-                1 => "found 1 thing".to_owned(),
-                many => format!("found {many} things"),
+                0 => "review found no problems".to_owned(),
+                1 => "review found 1 problem".to_owned(),
+                many => format!("review found {many} problems"),
             },
         },
-        Event::ReworkSent(e) => with("work sent back".to_owned(), Some(&e.text)),
-        _ => unreachable!("of() sends only what was said here"),
+        Event::ReworkSent(e) => with("rework requested".to_owned(), Some(&e.text)),
+        _ => unreachable!("only claims, requests and messages are passed here"),
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller matches exhaustively")]
 fn outcome(event: &Event) -> String {
     match event {
         Event::SnapshotTaken(e) => {
             let (commit, tree) = (hash(&e.snapshot.commit.0), hash(&e.snapshot.tree.0));
             format!("work committed as {commit}, tree {tree}")
         }
-        Event::SnapshotFailed(e) => format!("work could not be committed: {}", e.reason),
+        Event::SnapshotFailed(e) => format!("cannot commit the work: {}", e.reason),
         Event::CheckFinished(e) => checked(&e.receipt),
         Event::AttemptCancelled(e) => with("cancelled".to_owned(), Some(&e.because)),
         Event::AttemptSuperseded(_) => "superseded by a newer instruction".to_owned(),
-        Event::ThreadLeft(_) => "conversation left, the next one is new".to_owned(),
-        Event::AttemptStopped(e) => format!("ended by Provost: {}", spell_times(&e.detail)),
+        Event::ThreadLeft(_) => "conversation abandoned, the next one is new".to_owned(),
+        Event::AttemptStopped(e) => format!("stopped by Provost: {}", spell_times(&e.detail)),
         Event::AttemptResolved(e) => {
             format!("resolved as {}: {}", plain(e.state.word()), e.because)
         }
@@ -382,12 +383,12 @@ fn outcome(event: &Event) -> String {
                 HookEnd::Signal(signal) => format!("signal {signal}"),
                 HookEnd::TimeLimit => "time limit".to_owned(),
                 HookEnd::OutputLimit => "output limit".to_owned(),
-                HookEnd::NotStarted(why) => format!("could not start: {why}"),
-                HookEnd::Uncertain(why) => format!("nobody saw how: {why}"),
+                HookEnd::NotStarted(why) => format!("cannot start: {why}"),
+                HookEnd::Uncertain(why) => format!("result unknown: {why}"),
             };
             format!("hook {} ended: {end}", e.key.event)
         }
-        _ => unreachable!("of() sends only outcomes and what they rest on here"),
+        _ => unreachable!("only outcomes and their evidence are passed here"),
     }
 }
 
@@ -398,15 +399,15 @@ fn ended(e: &ProcessEnded) -> String {
     };
     match e.by {
         EndedBy::Itself => format!("process ended: {how}"),
-        EndedBy::Provost => format!("process ended by Provost: {how}"),
+        EndedBy::Provost => format!("process stopped by Provost: {how}"),
     }
 }
 
 fn gone(e: &TreeGone) -> String {
     match (e.leftovers, e.verified) {
         (0, true) => "no process is left".to_owned(),
-        (count, true) => format!("no process is left, {count} had to be ended"),
-        (_, false) => "nobody can say whether a process is left".to_owned(),
+        (count, true) => format!("no process is left, {count} had to be killed"),
+        (_, false) => "processes may remain".to_owned(),
     }
 }
 
@@ -414,7 +415,7 @@ fn claimed(e: &ClaimMade) -> String {
     let kind = plain(e.kind.word());
     let claim = match e.source {
         ClaimSource::Agent => format!("agent claims {kind}"),
-        ClaimSource::DropBox => format!("agent claims {kind}, by the drop box"),
+        ClaimSource::DropBox => format!("agent claims {kind}, through the drop box"),
         ClaimSource::Operator => format!("operator claims {kind}"),
         ClaimSource::Policy => format!("exit 0 counts as {kind}"),
         ClaimSource::TurnError => format!("the turn's error counts as {kind}"),
@@ -446,9 +447,9 @@ fn message(kind: MessageKind) -> &'static str {
         MessageKind::Instruction => "instruction",
         MessageKind::Steer => "message",
         MessageKind::Rework => "rework",
-        MessageKind::ResultWanted => "question for the result",
+        MessageKind::ResultWanted => "request for the result",
         MessageKind::Answer => "answer",
-        MessageKind::Returned => "answer to a call",
+        MessageKind::Returned => "tool result",
         MessageKind::Continue => "continuation",
         MessageKind::Nudge => "nudge",
         MessageKind::Interrupt => "interrupt",

@@ -1,28 +1,28 @@
-//! What of a large graph is shown: what is worked on and comes next, and the rest as numbers.
+//! Selects the visible part of a large graph: active and next tasks, and the rest as counts.
 
 use std::collections::BTreeSet;
 
 use super::{Kind, layers};
 
-/// So many tasks are shown whatever they are.
+/// Graphs up to this size are always shown completely.
 const ALWAYS: usize = 40;
 
-/// So many are shown of a larger graph, if no more of them need a look.
+/// The maximum number of tasks shown of a larger graph, unless more need attention.
 const AT_MOST: usize = 80;
 
-/// What is shown of a graph.
+/// The visible part of a graph.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// The numbers of the tasks, in their order.
+    /// The indexes of the visible tasks, in order.
     pub(super) tasks: Vec<usize>,
-    /// How many are done and left out.
+    /// How many finished tasks are left out.
     pub(super) done: usize,
-    /// How many wait for others that wait, and are left out.
+    /// How many waiting tasks are left out.
     pub(super) waiting: usize,
 }
 
-/// Leaves out what is done, then what waits longest, until the rest can be looked at.
-/// What is worked on, asks or failed is never left out.
+/// Leaves out finished tasks, and then those that wait longest, until the rest is small enough.
+/// Active, asking and failed tasks are never left out.
 pub(super) fn folded(kinds: &[Kind], after: &[Vec<usize>]) -> Shown {
     let all: Vec<usize> = (0..kinds.len()).collect();
     if all.len() <= ALWAYS {
@@ -33,7 +33,7 @@ pub(super) fn folded(kinds: &[Kind], after: &[Vec<usize>]) -> Shown {
     let layers = layers(after);
     let mut waiting: Vec<usize> =
         open.iter().copied().filter(|task| kinds[*task] == Kind::Waiting).collect();
-    // The sort is stable: of one layer the last go first.
+    // The sort is stable: within a layer, the last tasks are left out first.
     waiting.sort_by_key(|task| layers[*task]);
     let spare = open.len().saturating_sub(AT_MOST).min(waiting.len());
     let left_out: BTreeSet<usize> = waiting.split_off(waiting.len() - spare).into_iter().collect();

@@ -1,17 +1,17 @@
-//! The lines of a graph: which lane each task stands in, and what goes past it.
+//! The lines of a graph: the lane of each task, and the lines that pass it.
 //!
-//! A task has a lane below it until the last one that waits for it is drawn. That one goes on in the lane;
-//! all others branch off it. Lines that only pass are drawn behind the lanes that they cross.
+//! A task keeps a lane below it until its last dependent is drawn. That dependent continues in the
+//! lane; all others branch off it. Lines that only pass are drawn behind the lanes that they cross.
 
-/// Tasks in the order in which they are drawn, with the strokes on their lines.
+/// The tasks in drawing order, with the strokes on their lines.
 #[derive(Debug)]
 pub(super) struct Lanes {
     pub(super) lines: Vec<Line>,
-    /// The columns that the widest line takes.
+    /// The width of the widest line.
     pub(super) width: usize,
 }
 
-/// One task on its line: strokes, the mark of the task, strokes.
+/// One task on its line: strokes, the task's mark, strokes.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) task: usize,
@@ -19,8 +19,8 @@ pub(super) struct Line {
     pub(super) behind: String,
 }
 
-/// Draws the tasks, each after those that `after` names by their numbers; none if that takes more columns than
-/// there is room for.
+/// Draws the tasks, each after its dependencies in `after`, given by index. `None` if that needs
+/// more than `room` columns.
 pub(super) fn draw(after: &[Vec<usize>], room: usize) -> Option<Lanes> {
     let mut lanes = Taken { lanes: Vec::new(), waiting: waiting(after) };
     let fits = |line: &Line| line.width() <= room;
@@ -34,20 +34,20 @@ pub(super) fn draw(after: &[Vec<usize>], room: usize) -> Option<Lanes> {
 }
 
 impl Line {
-    /// Gives the columns that it takes.
+    /// Returns the width of the line.
     pub(super) fn width(&self) -> usize {
         self.before.chars().count() + 1 + self.behind.chars().count()
     }
 }
 
-/// Gives how many wait for each task.
+/// Returns the number of dependents of each task.
 fn waiting(after: &[Vec<usize>]) -> Vec<usize> {
     let mut waiting = vec![0; after.len()];
     after.iter().flatten().for_each(|on| waiting[*on] += 1);
     waiting
 }
 
-/// Gives an order in which a task stands behind all that it is after, and as near as can be to the last of them.
+/// Returns a topological order in which each task is as close as possible to its last dependency.
 fn in_depth(after: &[Vec<usize>]) -> Vec<usize> {
     let mut followers = vec![Vec::new(); after.len()];
     for (task, after) in after.iter().enumerate() {
@@ -70,9 +70,9 @@ fn in_depth(after: &[Vec<usize>]) -> Vec<usize> {
 
 /// The lanes while a graph is drawn.
 struct Taken {
-    /// Whose each lane is, if anyone's.
+    /// The task of each lane, if any.
     lanes: Vec<Option<usize>>,
-    /// How many that wait for each task are not drawn yet.
+    /// How many dependents of each task are not drawn yet.
     waiting: Vec<usize>,
 }
 
@@ -101,7 +101,7 @@ impl Taken {
         self.lanes[lane].is_some_and(|of| tasks.contains(&of))
     }
 
-    /// Draws two columns for each lane: the lane itself, and what lies between it and the next.
+    /// Draws two columns for each lane: the lane itself, and the space before the next.
     fn strokes(&self, task: usize, own: usize, joined: &[usize], ended: &[usize]) -> Line {
         let first = joined.first().map_or(own, |lane| own.min(*lane));
         let last = joined.last().map_or(own, |lane| own.max(*lane));
@@ -131,7 +131,7 @@ impl Taken {
     }
 }
 
-/// Where a line goes from the middle of a column.
+/// The directions of a line from the middle of a column.
 #[derive(Clone, Copy)]
 struct Stroke {
     up: bool,

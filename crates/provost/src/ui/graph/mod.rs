@@ -1,5 +1,5 @@
-//! A graph of tasks in the terminal: lines from each task to those that wait for it, or a list where
-//! there are too many of them to be followed by eye.
+//! A graph of tasks in the terminal: lines from each task to its dependents, or a list if there are
+//! too many lines to follow by eye.
 
 mod fold;
 mod lanes;
@@ -13,31 +13,31 @@ use super::{
     text::clean,
 };
 
-/// The columns that lines take at most where there is no terminal that says how wide it is.
+/// The maximum width of the lines if the terminal's width is unknown.
 const MAX_LINES: usize = 40;
 
-/// Lines take no more than this part of a terminal.
+/// The lines take at most one part in this many of the terminal's width.
 const PART_FOR_LINES: usize = 3;
 
-/// A graph of more tasks than this is followed by eye only if its lines are few.
+/// A graph with more tasks than this is drawn only if its lines are narrow.
 const LONG: usize = 30;
 
-/// The columns that the lines of a long graph take at most.
+/// The maximum width of the lines of a long graph.
 const MAX_LINES_OF_LONG: usize = 16;
 
-/// So many tasks are named that a listed one is after.
+/// How many dependencies of a listed task are named.
 const MAX_NAMED: usize = 4;
 
-/// The largest graph in which dependencies that follow from others are found and left out.
+/// The largest graph in which transitive dependencies are removed.
 const MAX_REDUCED: usize = 1_000;
 
-/// A task as it is drawn. Its texts may come from anywhere.
+/// A drawn task. Its texts are untrusted.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphRow {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) after: Vec<String>,
-    /// How it stands, in a word.
+    /// Its state, as one word.
     pub(crate) state: String,
     pub(crate) note: String,
 }
@@ -46,11 +46,11 @@ pub(crate) struct GraphRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Whole,
-    /// Of a large graph, what is done and what waits longest only as numbers.
+    /// In a large graph, finished tasks and those that wait longest are only counted.
     Folded,
 }
 
-/// Draws a graph from its tasks in the order of the plan. Dependencies that follow from others are not drawn.
+/// Draws a graph from its tasks in the order of the plan. Transitive dependencies are not drawn.
 pub(crate) fn graph_lines(
     paint: Paint,
     screen: Screen,
@@ -75,15 +75,18 @@ pub(crate) fn graph_lines(
         (count > 0).then(|| paint.paint(kind.tone(), &text))
     };
     let done = count(Kind::Done, shown.done, "done");
-    done.into_iter().chain(drawn).chain(count(Kind::Waiting, shown.waiting, "more wait")).collect()
+    done.into_iter()
+        .chain(drawn)
+        .chain(count(Kind::Waiting, shown.waiting, "more waiting"))
+        .collect()
 }
 
-/// What a state says to who looks at a graph.
+/// The meaning of a state in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Waiting,
     Live,
-    /// It needs a person, or something went wrong that may be mended.
+    /// It needs the user, or has a problem that can be fixed.
     Asks,
     Done,
     Failed,
@@ -113,7 +116,7 @@ impl Kind {
     }
 }
 
-/// A word that is not known is one of work that goes on: it is shown rather than folded.
+/// Classifies a state. An unknown state counts as active, so that it is shown and not folded.
 fn kind(row: &GraphRow) -> Kind {
     match row.state.as_str() {
         "" | "planned" | "waiting" | "ready" => Kind::Waiting,
@@ -125,8 +128,8 @@ fn kind(row: &GraphRow) -> Kind {
     }
 }
 
-/// Gives the tasks that each is after by their numbers. What is not there, or not before it, is left out: a drawing is
-/// no place to find out that a plan is not valid.
+/// Returns the indexes of each task's dependencies. Unknown and later tasks are left out, because
+/// validating a plan is not the drawing's job.
 fn links(rows: &[GraphRow]) -> Vec<Vec<usize>> {
     let mut seen = BTreeMap::new();
     let of = |(no, row): (usize, &GraphRow)| {
@@ -138,7 +141,7 @@ fn links(rows: &[GraphRow]) -> Vec<Vec<usize>> {
     rows.iter().enumerate().map(of).collect()
 }
 
-/// Gives the links between some of the tasks, by their new numbers.
+/// Returns the links between the kept tasks, by their new indexes.
 fn among(after: &[Vec<usize>], kept: &[usize]) -> Vec<Vec<usize>> {
     let places: BTreeMap<usize, usize> =
         kept.iter().enumerate().map(|(no, task)| (*task, no)).collect();
@@ -147,12 +150,12 @@ fn among(after: &[Vec<usize>], kept: &[usize]) -> Vec<Vec<usize>> {
     kept.iter().map(known).collect()
 }
 
-/// Leaves out the links that others say too: who is after `b`, which is after `a`, is after `a` anyway.
+/// Removes transitive links: a task after `b`, which is after `a`, is after `a` anyway.
 fn reduced(after: &[Vec<usize>]) -> Vec<Vec<usize>> {
     if after.len() > MAX_REDUCED {
         return after.to_vec();
     }
-    // All that a task waits for, directly or not. Who is after another stands behind it.
+    // All direct and indirect dependencies of each task. A task comes after its dependencies.
     let mut reached: Vec<BTreeSet<usize>> = Vec::with_capacity(after.len());
     let mut links = Vec::with_capacity(after.len());
     for on in after {
@@ -164,7 +167,7 @@ fn reduced(after: &[Vec<usize>]) -> Vec<Vec<usize>> {
     links
 }
 
-/// Gives for each task how many must end one after the other before it can begin.
+/// Returns the length of the longest dependency chain before each task.
 fn layers(after: &[Vec<usize>]) -> Vec<usize> {
     let mut layers: Vec<usize> = Vec::with_capacity(after.len());
     for on in after {
@@ -197,7 +200,7 @@ fn drawn(paint: Paint, screen: Screen, rows: &[&GraphRow], lanes: &lanes::Lanes)
     head.into_iter().chain(lines).collect()
 }
 
-/// Lists the tasks by layers, with the names of those that they are after.
+/// Lists the tasks by layers, with the names of their dependencies.
 fn listed(paint: Paint, screen: Screen, rows: &[&GraphRow], after: &[Vec<usize>]) -> Vec<String> {
     let (mark_width, layers) = (2, layers(after));
     let head = [
@@ -250,12 +253,9 @@ fn noted_of(row: &GraphRow) -> (Tone, String) {
     (Tone::Dim, clean(&row.note))
 }
 
-/// Blanks are not painted.
+/// Paints strokes, but not blanks.
 fn strokes(paint: Paint, text: &str) -> String {
-    match text.trim().is_empty() {
-        true => text.to_owned(),
-        false => paint.paint(Tone::Dim, text),
-    }
+    if text.trim().is_empty() { text.to_owned() } else { paint.paint(Tone::Dim, text) }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ fn row(id: &str, after: &[&str], state: &str) -> GraphRow {
     }
 }
 
-/// Tasks that wait, each for the one so many places before it.
+/// Waiting tasks, each after the one `back` places before it.
 fn strands(count: usize, back: usize) -> Vec<GraphRow> {
     let name = |no: usize| format!("t{no}");
     let before = |no: usize| no.checked_sub(back).map(name);
@@ -121,7 +121,7 @@ fn a_fan() {
     ");
 }
 
-/// The merge of one goes to the left, over one that it has nothing to do with, and one link is said by others.
+/// The merge of one task goes left, across an unrelated task, and one link is transitive.
 #[test]
 fn lines_that_cross() {
     let rows = [
@@ -149,7 +149,7 @@ fn lines_that_cross() {
     ");
 }
 
-/// Five layers of twelve, each after some of the one before: the first two are done.
+/// Five layers of twelve tasks, each after some of the layer before. The first two layers are finished.
 fn sixty() -> Vec<GraphRow> {
     let name = |layer: usize, no: usize| format!("l{layer}-{no:02}");
     let task = |no: usize| {
@@ -237,7 +237,7 @@ fn what_needs_a_look_is_never_folded() {
     rows.iter_mut().enumerate().for_each(|(no, row)| row.state = state(no).to_owned());
     let lines = graph_lines(Paint::OFF, Screen::of(100), &rows, Extent::Folded);
     assert_eq!(lines.first().map(String::as_str), Some("✓ 300 done"));
-    assert_eq!(lines.last().map(String::as_str), Some("○ 120 more wait"));
+    assert_eq!(lines.last().map(String::as_str), Some("○ 120 more waiting"));
     assert_eq!(lines.len(), 83, "two counts, a head and eighty tasks");
     for needed in ["t300 ", "t309 ", "t450 ", "t470 ", "t310 "] {
         assert!(lines.iter().any(|line| line.contains(needed)), "{needed}");

@@ -1,4 +1,4 @@
-//! Runs that are cancelled, in each stage: nothing is left running, nothing is lost, and they stay cancelled.
+//! Runs that are cancelled in each stage: no process is left, no work is lost, and they stay cancelled.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::kit::Stage;
 
 const WRITE: &str = "echo hello > greeting.txt";
 
-/// Cancels a run and gives it as it ended.
+/// Cancels a run and returns its sealed row.
 #[track_caller]
 fn cancel(stage: &Stage, id: &str) -> Value {
     stage.provost(&["cancel", id, "--because", "enough"]).ok();
     cancelled(stage, id)
 }
 
-/// Gives a run that is being cancelled as it ended.
+/// Waits for a cancelled run to be sealed and returns its row.
 #[track_caller]
 fn cancelled(stage: &Stage, id: &str) -> Value {
     let row = stage.run_sealed(id);
@@ -74,7 +74,7 @@ fn e05_e06_cancelled_work_is_kept_and_resumed() {
     cancel(&stage, &id);
     let place = stage.status(session)["worktree"]["path"].as_str().unwrap().to_owned();
     assert_eq!(std::fs::read_to_string(format!("{place}/greeting.txt")).unwrap(), "hello\n");
-    assert!(stage.repo.is_clean(), "nothing was done to the checkout itself");
+    assert!(stage.repo.is_clean(), "the checkout itself is unchanged");
     stage.model.release("door");
 
     stage.provost(&["resume", &id]).ok();
@@ -102,11 +102,11 @@ fn e06_a_run_that_is_cancelled_while_it_is_planned_stays_so_whatever_the_planner
     stage.model.wait_for_hold("door");
     assert_eq!(stage.run_row(&id)["stage"], "plan");
     stage.provost(&["cancel", &id, "--because", "enough"]).ok();
-    // What it says now crosses its end.
+    // The planner's reply now races with its end.
     stage.model.release("door");
     let row = cancelled(&stage, &id);
     assert_eq!((&row["stage"], &row["tasks"]), (&"plan".into(), &Value::Null), "{row:#}");
-    assert_eq!(row["sessions"].as_array().unwrap().len(), 1, "nobody works on a plan: {row:#}");
+    assert_eq!(row["sessions"].as_array().unwrap().len(), 1, "no work started: {row:#}");
     assert!(!stage.run_kinds(&id).contains(&"run.plan_made".to_owned()));
 }
 

@@ -1,7 +1,7 @@
-//! A whole run of real Codex with every stage, while the daemon dies at some of its commits: the same outcome, each hook
-//! once, each answer of the model asked for once, and one landing.
+//! A run of real Codex through every stage, while the daemon dies at some of its commits. The outcome is the same, each
+//! hook runs once, each model response is requested once, and the run lands once.
 //!
-//! The scripted agent's runs in the hardening tests are crashed at many more places.
+//! The hardening tests crash runs of the scripted agent at many more places.
 
 use std::fs;
 
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use super::kit::{ASKS, FINDING, review, triage, work};
 use crate::kit::Stage;
 
-/// How many passages are tried unless all are.
+/// Number of crash points tried, unless all are.
 const SUBSET: usize = 3;
 
 /// The exit code of a command that could not reach the daemon.
 const UNREACHABLE: i32 = 6;
 
-/// What differs between any two runs. A check's receipt tells times; that all passed is told by the outcome.
+/// Fields that differ between any two runs. Receipts contain times; the outcome shows that all checks passed.
 const VARYING: [&str; 6] = ["at", "commit", "receipts", "request", "session", "spec"];
 
 #[test]
@@ -29,10 +29,10 @@ fn a_run_of_every_stage_ends_the_same_whenever_the_daemon_dies() {
         assert_eq!(disturbed, undisturbed, "with {crash}");
         died += deaths;
     }
-    assert!(died > 0, "no passage was reached");
+    assert!(died > 0, "no crash point was reached");
 }
 
-/// Plays the run. Gives its own events, and how many commits it took (undisturbed) or how often the daemon died.
+/// Plays the run. Returns its events, and the number of commits without a crash, or of daemon deaths with one.
 fn play(crash: Option<&Crash>) -> Option<(Vec<String>, u64)> {
     let scenario = [triage(ASKS), work("echo hello > greeting.txt"), review(FINDING)].concat();
     let stage = Stage::new(&scenario)?;
@@ -47,13 +47,13 @@ fn play(crash: Option<&Crash>) -> Option<(Vec<String>, u64)> {
     assert_eq!((&row["state"], &row["proved"]), (&json!("succeeded"), &json!(true)), "{row:#}");
     let events = settled(&stage, &id);
 
-    let told = fs::read_to_string(&hooks).unwrap();
-    let mut told: Vec<&str> = told.lines().collect();
-    told.sort_unstable();
-    assert_eq!(told, ["findings", "opened", "succeeded"], "each hook runs once");
+    let hooks_run = fs::read_to_string(&hooks).unwrap();
+    let mut hooks_run: Vec<&str> = hooks_run.lines().collect();
+    hooks_run.sort_unstable();
+    assert_eq!(hooks_run, ["findings", "opened", "succeeded"], "each hook runs once");
     assert_eq!(fs::read_to_string(&checks).unwrap(), "run\n");
     let moves = stage.repo.git(&["reflog", "show", "--format=%gs", "main"]);
-    assert_eq!(moves.lines().count(), 2, "made, and landed on once: {moves}");
+    assert_eq!(moves.lines().count(), 2, "created, and landed on once: {moves}");
     assert_eq!(stage.repo.read("greeting.txt"), "hello\n");
     stage.model.assert_all_as_scripted();
 
@@ -64,7 +64,7 @@ fn play(crash: Option<&Crash>) -> Option<(Vec<String>, u64)> {
     Some((events, counted))
 }
 
-/// Opens the run, once, however often a daemon dies meanwhile.
+/// Opens the run exactly once, even if daemons die meanwhile.
 fn open(stage: &Stage, check: &str) -> String {
     let answers = stage.root().join("answers.json");
     fs::write(&answers, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#).unwrap();
@@ -78,18 +78,18 @@ fn open(stage: &Stage, check: &str) -> String {
     opened.ok().json()["id"].as_str().unwrap().to_owned()
 }
 
-/// Waits for the run's hooks and its card, and gives its other events without what differs between any two runs.
+/// Waits for the run's hooks and its report card, and returns its other events without the varying fields.
 fn settled(stage: &Stage, id: &str) -> Vec<String> {
     let after = |event: &Value| {
         ["run.hook_finished", "run.card_written"].iter().any(|kind| event["kind"] == *kind)
     };
-    let events = eventually("hooks and card are done", || {
+    let events = eventually("hooks and report card are done", || {
         let listed = stage.provost(&["events", id, "--limit", "10000", "--json"]);
         let listed: Value = serde_json::from_str(&listed.stdout).map_err(|_| listed)?;
         let mut events = listed["events"].as_array().cloned().unwrap_or_default();
         events.retain(|event| event["stream"] == "run");
         let ended = events.iter().filter(|event| after(event)).count();
-        // Three hooks and a card.
+        // Three hooks and a report card.
         if ended >= 4 { Ok(events) } else { Err(stage.provost(&["status", id])) }
     });
     let rest = events.iter().filter(|event| !after(event));
@@ -107,7 +107,7 @@ fn normal(value: &Value) -> Value {
     }
 }
 
-/// How many commits there were, at least: what is decided together has one moment.
+/// Returns a lower bound for the number of commits: events of one commit share a timestamp.
 fn commits(stage: &Stage) -> u64 {
     let lines = stage.provost(&["ledger", "export"]).ok().json_lines();
     let moment = |line: &Value| line["record"]["mono_ms"].as_u64();

@@ -1,5 +1,5 @@
-//! A spec becomes a plan, and the plan a branch: worked on at the same time by real Codex, asked about, reworked,
-//! in conflict, refuted beside another, with the daemon killed on the way.
+//! A spec becomes a plan, and the plan becomes a branch. Real Codex works on its tasks in parallel, with a question,
+//! rework, a merge conflict, a task that breaks its batch, and kills of the daemon.
 
 use std::fs;
 
@@ -36,18 +36,18 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
         "merge",
     ]);
 
-    // A question while it is planned, over a crash.
+    // A question during planning, across a crash.
     let row = stage.wait_run(&id, |row| row["requests"][0].is_object());
     assert_eq!(row["stage"], "plan", "{row:#}");
     stage.home.daemon().kill();
     stage.provost(&["answer", &id, shop::ANSWER]).ok();
 
-    // The planner wrote a check of its own, which the operator agrees to.
+    // The planner added its own check, which the operator approves.
     let row = stage.wait_run(&id, |row| row["awaits_approval"] == true);
     assert_eq!(row["approval"]["commands"], serde_json::json!([shop::PLANNED_CHECK]), "{row:#}");
     stage.provost(&["approve", &id]).ok();
 
-    // Five at the same time.
+    // Five tasks in parallel.
     for door in shop::PARALLEL {
         stage.model.wait_for_hold(door);
     }
@@ -59,13 +59,13 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
     let working = shop::PARALLEL.map(|task| (task, "working"));
     states(&working);
 
-    // One that is refuted first; then one that has changed the same line.
+    // First a task that fails its checks, then one that changed the same line.
     stage.model.release("cart");
     states(&[("cart", "merged")]);
     stage.model.release("tax");
     states(&[("tax", "merged")]);
 
-    // One that is being checked while the daemon is killed, and two that are done meanwhile: one of them is bad.
+    // One task is being checked while the daemon is killed. Two others finish meanwhile, one of them broken.
     stage.model.release("stock");
     let graph = wait_graph(&stage, &id, |graph| graph["queue"]["batch"][0] == "stock");
     assert_eq!(graph["queue"]["batch"].as_array().unwrap().len(), 1, "{graph:#}");
@@ -99,7 +99,7 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
 }
 
 fn wait_graph(stage: &Stage, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    eventually("the graph is as wanted", || {
+    eventually("the graph has the expected state", || {
         let graph = stage.provost(&["graph", id, "--json"]).ok().json()["graph"].clone();
         if holds(&graph) { Ok(graph) } else { Err(format!("{graph:#}")) }
     })
@@ -113,7 +113,7 @@ fn state_of<'a>(tasks: &'a [Value], id: &str) -> &'a str {
     tasks.iter().find(|task| task["id"] == id).unwrap()["state"].as_str().unwrap()
 }
 
-/// The branch was never red: each commit on its first line passes the check.
+/// The branch was never red: each first-parent commit passes the check.
 #[track_caller]
 fn every_commit_passes(stage: &Stage, row: &Value, check: &str) {
     let base = row["base"].as_str().unwrap();
@@ -142,9 +142,9 @@ fn every_task_saw_the_answer(stage: &Stage) {
     let decided = format!("Decided: {}", shop::ANSWER);
     for task in ["money", "cart", "tax", "stock", "labels", "help", "receipt"] {
         let heading = format!("## Your task\n\n{task}: ");
-        let told = requests.iter().flat_map(|made| made.request.prompts());
-        let told: Vec<String> = told.filter(|said| said.contains(&heading)).collect();
-        assert!(!told.is_empty(), "{task} was never told");
-        assert!(told.iter().all(|said| said.contains(&decided)), "{task}: {told:?}");
+        let prompts = requests.iter().flat_map(|made| made.request.prompts());
+        let prompts: Vec<String> = prompts.filter(|said| said.contains(&heading)).collect();
+        assert!(!prompts.is_empty(), "{task} got no instruction");
+        assert!(prompts.iter().all(|said| said.contains(&decided)), "{task}: {prompts:?}");
     }
 }

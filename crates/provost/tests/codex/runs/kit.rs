@@ -1,15 +1,15 @@
-//! What runs are tried with: the conversations of their stages, and how a run is asked about.
+//! Fixtures for runs: the conversations of their stages, and queries on runs.
 
 use provost_testkit::harness::{Output, eventually};
 use serde_json::Value;
 
 use crate::kit::Stage;
 
-/// A conversation that says nothing but its result.
+/// A thread with these responses in its first turn and its result in the second.
 fn thread(responses: &str, result: &str) -> String {
-    let told = format!("{{ message = '{result}' }}");
+    let message = format!("{{ message = '{result}' }}");
     format!(
-        "[[thread]]\nturn = [\n  {{ response = [\n{responses}\n  ] }},\n  {{ response = [{{ items = [{told}], usage = {{ input = 100, output = 10 }} }}] }},\n]\n"
+        "[[thread]]\nturn = [\n  {{ response = [\n{responses}\n  ] }},\n  {{ response = [{{ items = [{message}], usage = {{ input = 100, output = 10 }} }}] }},\n]\n"
     )
 }
 
@@ -18,10 +18,10 @@ pub(crate) const ASKS: &str = r#"
     { items = [{ ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] }] },
     { items = [{ message = "I see." }] },"#;
 
-/// A conversation that only looks.
+/// Responses of a turn that changes nothing.
 pub(crate) const SAYS: &str = r#"    { items = [{ message = "I have looked." }] },"#;
 
-/// Triage with what it does before it tells what it understood.
+/// A triage thread with these responses before its result.
 pub(crate) fn triage(responses: &str) -> String {
     thread(
         responses,
@@ -29,7 +29,7 @@ pub(crate) fn triage(responses: &str) -> String {
     )
 }
 
-/// Work that runs a command and claims to be done.
+/// Work that runs a command and claims completion.
 pub(crate) fn work(command: &str) -> String {
     let responses = format!(
         "    {{ items = [{{ shell = {command:?} }}], usage = {{ input = 100, output = 10 }} }},\n    {{ items = [{{ message = \"Done.\" }}] }},"
@@ -37,7 +37,7 @@ pub(crate) fn work(command: &str) -> String {
     thread(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
 }
 
-/// Work that runs a command and then waits at a door, and claims to be done when it is gone on with.
+/// Work that runs a command and blocks on hold `door`. Once resumed, it claims completion.
 pub(crate) fn held_work(command: &str) -> String {
     let begins = format!(
         "  {{ response = [\n    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ hold = \"door\" }}, {{ message = \"Done.\" }}] }},\n  ] }},\n"
@@ -48,7 +48,7 @@ pub(crate) fn held_work(command: &str) -> String {
     format!("[[thread]]\nturn = [\n{begins}{resumed}\n]\n")
 }
 
-/// Work that runs a command, waits at a door and claims to be done.
+/// Work that runs a command, blocks on hold `door` and claims completion.
 pub(crate) fn waiting_work(command: &str) -> String {
     let responses = format!(
         "    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ hold = \"door\" }}, {{ message = \"Done.\" }}] }},"
@@ -56,44 +56,44 @@ pub(crate) fn waiting_work(command: &str) -> String {
     thread(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
 }
 
-/// A conversation in which this is said and done after what is in another.
+/// Appends to a thread a turn that runs a command, and its result.
 pub(crate) fn then(first: &str, command: &str) -> String {
     let more = format!(
-        "  {{ response = [{{ items = [{{ shell = {command:?} }}] }}, {{ items = [{{ message = \"Mended.\" }}] }}] }},\n"
+        "  {{ response = [{{ items = [{{ shell = {command:?} }}] }}, {{ items = [{{ message = \"Fixed.\" }}] }}] }},\n"
     );
-    let told = r#"  { response = [{ items = [{ message = '{"status":"completed","summary":"mended"}' }] }] },"#;
-    format!("{}{more}{told}\n]\n", first.trim_end().trim_end_matches(']'))
+    let result = r#"  { response = [{ items = [{ message = '{"status":"completed","summary":"fixed"}' }] }] },"#;
+    format!("{}{more}{result}\n]\n", first.trim_end().trim_end_matches(']'))
 }
 
-/// A conversation that waits at a door and does nothing.
+/// A thread that blocks on hold `door`.
 pub(crate) const HELD: &str = "[[thread]]\nturn = [{ response = [{ items = [{ hold = \"door\" }, { message = \"Done.\" }] }] }]\n";
 
-/// A review that tells these findings.
+/// A review with these findings.
 pub(crate) fn review(findings: &str) -> String {
     review_after(SAYS, findings)
 }
 
-/// A review that says or does something before it tells these findings.
+/// A review with these responses before its findings.
 pub(crate) fn review_after(responses: &str, findings: &str) -> String {
     let result =
         format!(r#"{{"status":"completed","summary":"reviewed","findings":[{findings}]}}"#);
     thread(responses, &result)
 }
 
-/// A review that mends by a command what it tells.
+/// A review that runs a command to fix its finding.
 pub(crate) fn repair(command: &str) -> String {
     let responses = format!(
-        "    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ message = \"Mended.\" }}] }},"
+        "    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ message = \"Fixed.\" }}] }},"
     );
     let finding = FINDING.replace(r#""repaired":false"#, r#""repaired":true"#);
-    let result = format!(r#"{{"status":"completed","summary":"mended","findings":[{finding}]}}"#);
+    let result = format!(r#"{{"status":"completed","summary":"fixed","findings":[{finding}]}}"#);
     thread(&responses, &result)
 }
 
 pub(crate) const FINDING: &str = r#"{"title":"No newline","detail":"the file ends without one","severity":"low","file":"greeting.txt","line":1,"repaired":false}"#;
 
 impl Stage {
-    /// Opens a run that goes on by itself, and gives its id.
+    /// Opens a detached run and returns its id.
     #[track_caller]
     pub(crate) fn run_detached(&self, arguments: &[&str]) -> String {
         let opened = self.run(&[&["--detach", "--json"], arguments].concat());
@@ -112,7 +112,7 @@ impl Stage {
 
     #[track_caller]
     pub(crate) fn wait_run(&self, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        eventually("the run is as wanted", || {
+        eventually("the run has the expected state", || {
             let row = self.run_row(id);
             if holds(&row) { Ok(row) } else { Err(format!("{row:#}")) }
         })
@@ -132,7 +132,7 @@ impl Stage {
         })
     }
 
-    /// Gives the run's own events, in their order.
+    /// Returns the run's own events, in order.
     #[track_caller]
     pub(crate) fn run_events(&self, id: &str) -> Vec<Value> {
         let listed = self.home.provost(&["events", id, "--limit", "10000", "--json"]).ok().json();
@@ -140,7 +140,7 @@ impl Stage {
         events.into_iter().filter(|event| event["stream"] == "run").collect()
     }
 
-    /// Gives the kinds of the run's own events, in their order.
+    /// Returns the kinds of the run's own events, in order.
     #[track_caller]
     pub(crate) fn run_kinds(&self, id: &str) -> Vec<String> {
         let kind = |event: &Value| event["kind"].as_str().unwrap().to_owned();

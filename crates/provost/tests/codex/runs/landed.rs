@@ -1,5 +1,5 @@
-//! Where proved work goes: merged if nothing moved, merged anew and proved again if something did, and nothing of the
-//! user's is lost on the way.
+//! Landing verified work: fast-forwarded if the branch has not moved, merged and checked again if it has. The user's
+//! own changes are never lost.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ const MERGED: [&str; 8] = [
     CHECK,
 ];
 
-/// Gives the kinds of sessions that a run had, by their stages.
+/// Returns the stages of a run's sessions.
 fn stages(row: &serde_json::Value) -> Vec<String> {
     let sessions = row["sessions"].as_array().unwrap();
     sessions.iter().map(|one| one["stage"].as_str().unwrap().to_owned()).collect()
@@ -49,7 +49,7 @@ fn a_branch_that_moved_is_merged_with_the_work_and_the_merge_is_checked_before_i
     stage.model.release("door");
     let row = stage.run_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    assert_eq!(stages(&row), ["work", "land"], "the merge was checked by itself");
+    assert_eq!(stages(&row), ["work", "land"], "the merge was checked separately");
     let parents = stage.repo.git(&["log", "-1", "--format=%P"]);
     assert!(parents.contains(&theirs), "{parents}");
     assert_eq!(stage.repo.read("greeting.txt").trim(), "hello");
@@ -68,14 +68,14 @@ fn e18_a_merge_that_fails_its_checks_does_not_land() {
     stage.model.release("door");
     let row = stage.run_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
-    assert_eq!(stage.repo.head(), theirs, "the branch is as its user left it");
+    assert_eq!(stage.repo.head(), theirs, "the branch is unchanged");
     assert_eq!(row["landing"]["done"], false);
 }
 
 #[test]
 fn conflicts_with_a_branch_that_moved_are_mended_by_an_agent_and_no_marker_lands() {
-    let mends = work("echo hello and goodbye > greeting.txt");
-    let Some(stage) = Stage::new(&[waiting_work(WRITE), mends].concat()) else { return };
+    let fixes = work("echo hello and goodbye > greeting.txt");
+    let Some(stage) = Stage::new(&[waiting_work(WRITE), fixes].concat()) else { return };
     let id = stage.run_detached(&MERGED);
     stage.model.wait_for_hold("door");
     stage.repo.write("greeting.txt", "goodbye\n");

@@ -1,4 +1,4 @@
-//! Runs: a goal taken through its stages to an outcome, by the real Codex.
+//! Runs: real Codex takes a goal through its stages to an outcome.
 
 mod cancelled;
 mod crash;

@@ -1,4 +1,5 @@
-//! What each stage permits, as Codex was given it and as it says that it has it: the record of the launch, not our own spec.
+//! Permissions of each stage, as sent to Codex and as Codex reports them. Read from the launch's journal, not from our
+//! spec.
 
 use serde_json::{Map, Value, json};
 
@@ -7,26 +8,26 @@ use crate::{journal::Journal, kit::Stage};
 
 const WRITE: &str = "echo hello > greeting.txt";
 
-/// What may be said with a turn: nothing of it changes what the conversation was opened with.
+/// Allowed parameters of a turn; none of them changes the settings of the conversation.
 const OF_A_TURN: [&str; 4] = ["clientUserMessageId", "input", "outputSchema", "threadId"];
 
-/// What one stage's conversation was opened with.
+/// The settings that one stage's conversation was opened with.
 #[derive(Debug, PartialEq)]
 struct Given {
     stage: String,
     sandbox: Value,
-    /// The sandbox as Codex answered.
+    /// The sandbox as reported by Codex.
     told: Value,
     asks: Value,
-    /// Whether it has Provost's own tool for questions.
+    /// Whether it has Provost's tool for questions.
     ask_tool: bool,
     network: Value,
     multi_agent: Value,
-    /// Whether every turn wants a result of a form.
+    /// Whether every turn asks for a structured result.
     formed: bool,
 }
 
-/// Gives the parameters of all that was asked by a method.
+/// Returns the parameters of all requests with this method.
 fn asked(journal: &Journal, method: &str) -> Vec<Map<String, Value>> {
     let lines = journal.told.iter().filter_map(|(_, line)| serde_json::from_str(line).ok());
     let meant = lines.filter(|line: &Value| line["method"] == method);
@@ -59,7 +60,7 @@ impl Given {
     }
 }
 
-/// Plays a run of three stages to its end and gives it.
+/// Plays a run of three stages to its end and returns its row.
 #[track_caller]
 fn play(stage: &Stage) -> Value {
     let answers = stage.root().join("answers.json");
@@ -101,12 +102,12 @@ fn r19_codex_is_given_what_the_stage_permits_and_every_turn_keeps_to_it() {
     ];
     let found: Vec<Given> = sessions.iter().map(|session| Given::of(&stage, session)).collect();
     assert_eq!(found, expected);
-    // Codex lists its tool for questions in any case, and says what became of them.
-    let refused = stage.model.wait_for_request("what came of the reviewer's question", |made| {
+    // Codex always lists its tool for questions, and returns an error if questions are off.
+    let refused = stage.model.wait_for_request("the refusal of the reviewer's question", |made| {
         made.request.last_output().contains("unavailable")
     });
-    let told = refused.request.prompts().join("\n");
-    assert!(told.contains("Review the work"), "the reviewer only: {told}");
+    let prompts = refused.request.prompts().join("\n");
+    assert!(prompts.contains("Review the work"), "the reviewer only: {prompts}");
     assert_eq!(row["decisions"].as_array().unwrap().len(), 1, "{row:#}");
 }
 

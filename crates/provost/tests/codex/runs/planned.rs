@@ -1,12 +1,12 @@
-//! Plans of real Codex: strictly read, mended once, reviewed, rejected.
+//! Plans of real Codex: strictly parsed, corrected once, reviewed, rejected.
 
 use crate::kit::Stage;
 
-/// A conversation that tells these as its results, one for each turn.
-fn tells(when: &str, told: &[&str]) -> String {
-    let turns: String = told
+/// A thread that returns these results, one per turn.
+fn tells(when: &str, results: &[&str]) -> String {
+    let turns: String = results
         .iter()
-        .map(|told| format!("  {{ response = [{{ items = [{{ message = '{told}' }}] }}] }},\n"))
+        .map(|result| format!("  {{ response = [{{ items = [{{ message = '{result}' }}] }}] }},\n"))
         .collect();
     format!("[[thread]]\nwhen = {{ prompt = \"{when}\" }}\nturn = [\n{turns}]\n")
 }
@@ -14,7 +14,7 @@ fn tells(when: &str, told: &[&str]) -> String {
 const PLANNER: &str = "Divide it into tasks";
 const REVIEWER: &str = "Review the plan below";
 
-/// A task of a plan, with more that it may not say.
+/// A task of a plan; `more` adds fields that a plan may not have.
 fn task(id: &str, more: &str) -> String {
     format!(
         r#"{{"id":"{id}","title":"The {id}","instruction":"Write {id}.","after":[],"criteria":[],"checks":[],"scope":[]{more}}}"#
@@ -25,7 +25,7 @@ fn plan(tasks: &[String]) -> String {
     format!(r#"{{"status":"completed","summary":"planned","tasks":[{}]}}"#, tasks.join(","))
 }
 
-/// A conversation that does these tasks, one after the other.
+/// A thread that works on these tasks, one after another.
 fn works(ids: &[&str]) -> String {
     let turn = |id: &&str| {
         format!(
@@ -52,10 +52,10 @@ fn e01_e02_what_is_no_plan_is_told_to_the_planner_once_with_its_faults() {
         "{row:#}"
     );
     let heard = stage.model.wait_for_request("the faults", |made| {
-        made.request.prompt().contains("What you told cannot be taken")
+        made.request.prompt().contains("Your result cannot be accepted")
     });
-    let told = heard.request.prompt();
-    assert!(told.contains("status") && told.contains("\"one\""), "{told}");
+    let prompt = heard.request.prompt();
+    assert!(prompt.contains("status") && prompt.contains("\"one\""), "{prompt}");
     let faults = stage.run_events(&id);
     let faults = faults.iter().find(|event| event["kind"] == "run.plan_faulty").unwrap();
     assert_eq!(faults["data"]["faults"].as_array().unwrap().len(), 2, "{faults:#}");
@@ -75,9 +75,9 @@ fn e01_a_plan_without_tasks_is_no_plan_and_never_all_done() {
 
 #[test]
 fn e04_a_plan_that_its_reviewer_rejects_fails_the_run_with_hook_and_reason() {
-    let told = plan(&[task("one", ""), task("two", "")]);
+    let planned = plan(&[task("one", ""), task("two", "")]);
     let rejects = r#"{"status":"completed","summary":"looked","verdict":"reject","reason":"nothing tests it","edits":[]}"#;
-    let scenario = [tells(PLANNER, &[&told]), tells(REVIEWER, &[rejects])].concat();
+    let scenario = [tells(PLANNER, &[&planned]), tells(REVIEWER, &[rejects])].concat();
     let Some(stage) = Stage::new(&scenario) else { return };
     let log = stage.root().join("hooks.log");
     stage.configure(&format!(
@@ -89,21 +89,19 @@ fn e04_a_plan_that_its_reviewer_rejects_fails_the_run_with_hook_and_reason() {
     let row = stage.run_row(&id);
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"plan".into()), "{row:#}");
     assert_eq!(row["detail"], "the plan was rejected: nothing tests it", "{row:#}");
-    provost_testkit::eventually("the hook of the failure", || {
-        match std::fs::read_to_string(&log) {
-            Ok(told) if told == "failed\n" => Ok(()),
-            told => Err(told),
-        }
+    provost_testkit::eventually("the failure hook ran", || match std::fs::read_to_string(&log) {
+        Ok(text) if text == "failed\n" => Ok(()),
+        read => Err(read),
     });
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
 fn a_plan_alone_is_printed_as_a_file_that_a_run_takes() {
-    let told = plan(&[task("one", ""), task("two", "")]);
+    let draft = plan(&[task("one", ""), task("two", "")]);
     let edits = r#"{"status":"completed","summary":"looked","verdict":"accept","reason":"in order","edits":[{"op":"depend","id":"two","on":"one"}]}"#;
     let scenario =
-        [tells(PLANNER, &[&told]), tells(REVIEWER, &[edits]), works(&["one", "two"])].concat();
+        [tells(PLANNER, &[&draft]), tells(REVIEWER, &[edits]), works(&["one", "two"])].concat();
     let Some(stage) = Stage::new(&scenario) else { return };
     let planned =
         stage.home.provost_in(stage.repo.path(), &["plan", "Write both.", "--no-triage", "--toml"]);

@@ -1,7 +1,7 @@
-//! Pull requests: made once, watched, and what they are told goes to whoever did the work.
+//! Pull requests: created once and watched; feedback goes to the session that did the work.
 //!
-//! `gh` is a stand-in that answers from files, and the remote is a bare repository: what it says is what GitHub's
-//! own says, and the pushes are real.
+//! `gh` is a stand-in that answers from files in GitHub's format. The remote is a bare repository, and the pushes are
+//! real.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ case "$1 $2" in
     echo '[{"number":7,"url":"https://example.invalid/pull/7","state":"OPEN"}]' > list.json
     echo https://example.invalid/pull/7 ;;
 "pr view")
-    # What git was told of the user's repository is not for another.
+    # Variables of the user's repository must not apply to this one.
     head=$(env -u GIT_COMMON_DIR -u GIT_OBJECT_DIRECTORY git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
     sed "s/HEAD/$head/" view.json ;;
 "api repos"*) cat lines.json ;;
@@ -44,7 +44,7 @@ case "$1 $2" in
 esac
 "#;
 
-/// A forge of one's own.
+/// A fake GitHub: the `gh` stand-in, its files and the remote.
 struct Forge {
     dir: PathBuf,
 }
@@ -105,7 +105,7 @@ fn a_pull_request_is_made_once_with_the_evidence_and_ends_with_its_checks() {
     let id = stage.run_detached(&ASKED);
     let row = stage.wait_run(&id, |row| row["landing"]["pull_request"]["checks"] == "pending");
     assert_eq!((&row["stage"], &row["sealed"]), (&json!("land"), &json!(false)), "{row:#}");
-    // Whoever comes back finds it, and makes no other.
+    // The next daemon finds the pull request and creates no other.
     stage.daemon().kill();
     forge.show("OPEN", &check("SUCCESS"));
     let row = stage.run_sealed(&id);
@@ -127,11 +127,11 @@ fn a_failed_check_and_a_comment_go_to_the_session_that_did_the_work_once_each() 
     forge.write("lines.json", &comment);
     forge.show("OPEN", &check("FAILURE"));
     let id = stage.run_detached(&ASKED);
-    let asked = stage.model.wait_for_request("the remarks", |made| {
+    let asked = stage.model.wait_for_request("the review comments", |made| {
         made.request.prompts().iter().any(|said| said.contains("> greeting.txt:1: say more"))
     });
-    let told = asked.request.prompts().join("\n");
-    assert!(told.contains("The check \"build\" ended with FAILURE"), "{told}");
+    let prompts = asked.request.prompts().join("\n");
+    assert!(prompts.contains("The check \"build\" ended with FAILURE"), "{prompts}");
     forge.show("OPEN", &check("SUCCESS"));
     let row = stage.run_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
@@ -142,7 +142,7 @@ fn a_failed_check_and_a_comment_go_to_the_session_that_did_the_work_once_each() 
     assert_eq!(
         stage.run_kinds(&id).iter().filter(|kind| *kind == "run.land_step_taken").count(),
         1,
-        "what was told once was taken up once"
+        "each remark reached the session once"
     );
     stage.model.assert_all_as_scripted();
 }
@@ -159,7 +159,7 @@ fn a_run_that_waits_for_its_pull_request_can_be_cancelled_and_the_request_stays(
     assert_eq!((&row["state"], &row["landing"]["done"]), (&json!("cancelled"), &json!(false)));
     assert_eq!(row["landing"]["pull_request"]["number"], 7, "{row:#}");
     let seen = forge.calls("pr view");
-    // Nobody looks any more: the next command of the daemon comes later than the next look would.
+    // Polling has stopped: the daemon's next command comes later than the next poll would.
     stage.provost(&["ls"]).ok();
     assert!(forge.calls("pr view") <= seen + 1);
 }
@@ -173,12 +173,12 @@ fn a_push_that_is_refused_and_a_gh_that_is_not_there_are_told_in_their_words() {
     let row = stage.run_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("gh"), "{row:#}");
-    // The work is not lost: it is resumed when there is one.
+    // The work is not lost: the run can be resumed once `gh` exists.
     fs::write(forge.remote().join("gh"), GH).unwrap();
     fs::set_permissions(forge.remote().join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
     forge.show("MERGED", &json!([]));
     stage.provost(&["resume", &id]).ok();
-    let row = eventually("the second leg is sealed", || {
+    let row = eventually("the second attempt is sealed", || {
         let row = stage.run_row(&id);
         if row["leg"] == 2 && row["sealed"] == true { Ok(row) } else { Err(format!("{row:#}")) }
     });

@@ -1,4 +1,4 @@
-//! What cannot become a run is refused before anything is made, with words and what to do.
+//! Invalid runs are refused before anything is created, with a reason and the next step.
 
 use std::fs;
 
@@ -11,20 +11,20 @@ fn a_run_that_cannot_be_is_refused_with_words() {
     fs::write(&empty, " \n").unwrap();
     let empty = empty.to_str().unwrap();
     let wrong: [(&[&str], &str); 10] = [
-        (&[], "there is no goal"),
+        (&[], "no goal given"),
         (&[" "], "the text is empty"),
         (&["--spec", "/no/such/file"], "cannot read the spec /no/such/file"),
         (&["x", "--spec", empty], "it is empty"),
         (&["x", "--land", "rebase"], "run.land"),
         (&["x", "--review-task", "maybe"], "review.task"),
-        (&["x", "--preset", "nosuch"], "there is no such preset"),
-        (&["x", "--answers", empty], "these are no answers"),
+        (&["x", "--preset", "nosuch"], "no such preset"),
+        (&["x", "--answers", empty], "cannot parse the answers"),
         (&["x", "--agent", "nobody"], "there is no agent \"nobody\""),
         (&["x", "--cwd", "/proc"], "a run needs a git repository"),
     ];
-    for (arguments, told) in wrong {
+    for (arguments, expected) in wrong {
         let refused = stage.run(arguments);
-        assert!(refused.exits(2).stderr.contains(told), "{arguments:?}: {refused:#?}");
+        assert!(refused.exits(2).stderr.contains(expected), "{arguments:?}: {refused:#?}");
     }
     assert_eq!(stage.provost(&["ls", "--json"]).ok().json()["runs"].as_array().unwrap().len(), 0);
 }
@@ -55,10 +55,10 @@ fn a_configuration_that_would_mislead_is_refused_where_it_stands() {
         ("[prices]\ninput = 1\n", "prices.input and prices.output"),
         ("[presets.mine]\nreview.tsak = \"off\"\n", "did you mean \"presets.mine.review.task\"?"),
     ];
-    for (text, told) in wrong {
+    for (text, expected) in wrong {
         stage.repo.write("provost.toml", text);
         let refused = stage.run(&["x", "--detach"]);
-        assert!(refused.exits(2).stderr.contains(told), "{text}: {refused:#?}");
+        assert!(refused.exits(2).stderr.contains(expected), "{text}: {refused:#?}");
     }
     stage.repo.write(
         "provost.toml",

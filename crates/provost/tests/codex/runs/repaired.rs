@@ -1,4 +1,4 @@
-//! Final reviews that mend: what they changed is checked again, and only then is the end announced.
+//! Final reviews that fix problems: their changes are checked again before the outcome is announced.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ const ASKED: [&str; 10] = [
     "merge",
 ];
 
-/// Plays work and a review that mends it by this command, and gives the run as it ended, its events and what its hooks told.
+/// Plays work and a review that changes it. Returns the sealed run, its events and the sorted lines its hooks wrote.
 fn play(stage: &Stage) -> (Value, Vec<Value>, Vec<String>) {
     let log = stage.root().join("hooks.log");
     let names = ["findings", "succeeded", "completed", "failed", "cancelled"];
@@ -41,10 +41,10 @@ fn play(stage: &Stage) -> (Value, Vec<Value>, Vec<String>) {
         });
         ended.then_some(events)
     });
-    let mut told: Vec<String> =
+    let mut hooks: Vec<String> =
         fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect();
-    told.sort_unstable();
-    (row, events, told)
+    hooks.sort_unstable();
+    (row, events, hooks)
 }
 
 fn place_of(events: &[Value], holds: impl Fn(&Value) -> bool) -> usize {
@@ -58,11 +58,11 @@ fn e03_r17_the_end_is_announced_after_the_final_review_whose_repair_was_checked_
     let scenario =
         [work("echo hello > greeting.txt"), repair("echo world >> greeting.txt")].concat();
     let Some(stage) = Stage::new(&scenario) else { return };
-    let (row, events, told) = play(&stage);
+    let (row, events, hooks) = play(&stage);
     assert_eq!((&row["state"], &row["proved"]), (&json!("succeeded"), &json!(true)), "{row:#}");
-    assert_eq!(told, ["findings", "succeeded"], "each once");
+    assert_eq!(hooks, ["findings", "succeeded"], "each once");
     assert_eq!(fs::read_to_string(stage.root().join("checks.log")).unwrap(), "passed\npassed\n");
-    assert_eq!(stage.repo.read("greeting.txt"), "hello\nworld\n", "the mended work has landed");
+    assert_eq!(stage.repo.read("greeting.txt"), "hello\nworld\n", "the fixed work has landed");
     assert_eq!(row["checks"][0]["tree"], json!(stage.repo.tree("HEAD")), "{row:#}");
     let found = &row["findings"][0];
     assert_eq!((&found["title"], &found["open"]), (&json!("No newline"), &json!(false)), "{row:#}");
@@ -86,12 +86,12 @@ fn e18_a_repair_that_breaks_the_check_fails_the_run_and_nothing_lands() {
         [work("echo hello > greeting.txt"), repair("echo goodbye > greeting.txt")].concat();
     let Some(stage) = Stage::new(&scenario) else { return };
     let head = stage.repo.head();
-    let (row, events, told) = play(&stage);
+    let (row, events, hooks) = play(&stage);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("review")), "{row:#}");
-    assert_eq!(told, ["failed", "findings"], "each once, and no success was told before");
+    assert_eq!(hooks, ["failed", "findings"], "each once, and no success before");
     assert!(!events.iter().any(|event| event["kind"] == "run.landed"), "{events:#?}");
     assert_eq!((stage.repo.head(), stage.repo.is_clean()), (head, true));
-    // The work as it was proved is kept, and so is what the review made of it.
+    // The verified work is kept, and so is the review's change.
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(stage.repo.git(&["show", &format!("{commit}:greeting.txt")]), "hello");
     let review = stage.status(row["sessions"][1]["id"].as_str().unwrap());

@@ -1,4 +1,4 @@
-//! Runs that ask nobody, and runs whose answers were given beforehand.
+//! Runs that ask no questions, and runs whose answers were given in advance.
 
 use super::kit::{ASKS, triage, work};
 use crate::kit::Stage;
@@ -29,9 +29,9 @@ fn r19_without_questions_an_agent_that_asks_is_told_that_it_cannot_and_goes_on()
     let kinds = stage.run_kinds(id);
     assert!(!kinds.iter().any(|kind| kind == "run.question_seen"), "{kinds:?}");
     assert_eq!(stage.run_row(id)["decisions"], serde_json::json!([]));
-    let told = stage.model.wait_for_request("what came of the question", |made| {
+    let refused = stage.model.wait_for_request("the refusal of the question", |made| {
         made.request.last_output().contains("unavailable")
     });
-    assert!(!told.request.last_output().contains("Blue"), "{told:?}");
+    assert!(!refused.request.last_output().contains("Blue"), "{refused:?}");
     stage.model.assert_all_as_scripted();
 }

@@ -1,4 +1,4 @@
-//! A whole run: asked, understood, decided, done, proved, reviewed and landed.
+//! A whole run: triage, question, work, checks, review and landing.
 
 use std::ops::Add as _;
 
@@ -34,8 +34,11 @@ fn r04_r21_a_goal_becomes_a_proved_branch_and_a_decision_is_told_to_every_later_
         let heard = stage.model.wait_for_request(prompt, |made| {
             made.request.prompts().iter().any(|said| said.contains(prompt))
         });
-        let told = heard.request.prompts().join("\n");
-        assert!(told.contains("Which colour?") && told.contains("Decided: Blue"), "{told}");
+        let prompts = heard.request.prompts().join("\n");
+        assert!(
+            prompts.contains("Which colour?") && prompts.contains("Decided: Blue"),
+            "{prompts}"
+        );
     }
     stage.model.assert_all_as_scripted();
 }
@@ -117,10 +120,10 @@ fn r17_hooks_of_a_run_fire_once_each_and_the_last_after_the_last_stage() {
     assert_eq!(sealed.len(), 1, "{events:#?}");
     let before = finished(&events[..sealed[0]]);
     assert!(!before.contains(&"run.succeeded".into()), "{before:?}");
-    let told = std::fs::read_to_string(&log).unwrap();
-    let mut told: Vec<&str> = told.lines().collect();
-    told.sort_unstable();
-    assert_eq!(told, ["findings", "opened", "question", "succeeded"]);
+    let fired = std::fs::read_to_string(&log).unwrap();
+    let mut fired: Vec<&str> = fired.lines().collect();
+    fired.sort_unstable();
+    assert_eq!(fired, ["findings", "opened", "question", "succeeded"]);
     let (input, output) = (&row["usage"]["input"], &row["usage"]["output"]);
     let millionths = input.as_u64().unwrap() * 15 / 10 + output.as_u64().unwrap() * 10;
     let (whole, rest) = (millionths / 1_000_000, millionths % 1_000_000);
@@ -130,8 +133,8 @@ fn r17_hooks_of_a_run_fire_once_each_and_the_last_after_the_last_stage() {
 #[test]
 fn e07_e18_a_refuted_run_fails_and_is_resumed_with_its_spec_in_the_same_conversation() {
     let again = r#"
-  { response = [{ items = [{ shell = "echo hello > greeting.txt" }] }, { items = [{ message = "Mended." }] }] },
-  { response = [{ items = [{ message = '{"status":"completed","summary":"mended"}' }] }] },
+  { response = [{ items = [{ shell = "echo hello > greeting.txt" }] }, { items = [{ message = "Fixed." }] }] },
+  { response = [{ items = [{ message = '{"status":"completed","summary":"fixed"}' }] }] },
 ]"#;
     let first = work("echo goodbye > greeting.txt");
     let Some(stage) = Stage::new(&first.trim_end().trim_end_matches(']').to_owned().add(again))
@@ -154,7 +157,7 @@ fn e07_e18_a_refuted_run_fails_and_is_resumed_with_its_spec_in_the_same_conversa
     assert_eq!((&row["state"], &row["leg"]), (&"succeeded".into(), &2.into()), "{row:#}");
     assert_eq!(row["sessions"].as_array().unwrap().len(), 1, "one conversation: {row:#}");
     let heard = stage.model.wait_for_request("the continuation", |made| {
-        made.request.prompt().contains("The work was ended before it was done")
+        made.request.prompt().contains("The work was interrupted before it was done")
     });
     assert!(
         heard.request.prompt().contains("The greeting is hello."),
@@ -180,13 +183,13 @@ fn r19_only_who_may_edit_is_given_a_sandbox_that_can_be_written_to() {
         let stage = session["stage"].as_str().unwrap().to_owned();
         (stage, settings["sandbox"].as_str().unwrap().to_owned(), settings["questions"] == true)
     };
-    let told: Vec<_> = row["sessions"].as_array().unwrap().iter().map(opened).collect();
-    let told: Vec<_> =
-        told.iter().map(|(s, sandbox, asks)| (s.as_str(), sandbox.as_str(), *asks)).collect();
+    let stages: Vec<_> = row["sessions"].as_array().unwrap().iter().map(opened).collect();
+    let stages: Vec<_> =
+        stages.iter().map(|(s, sandbox, asks)| (s.as_str(), sandbox.as_str(), *asks)).collect();
     let expected = [
         ("triage", "read-only", true),
         ("work", "workspace-write", true),
         ("task_review", "read-only", false),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(stages, expected);
 }

@@ -1,4 +1,4 @@
-//! The faults of a campaign: who is killed or paused, and what runs short.
+//! The faults of a campaign: the processes to kill or pause, and the resources to run short of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -12,13 +12,13 @@ use serde_json::Value;
 use super::Random;
 use super::operator::{Job, Kind, Operator};
 
-/// The size of the home's disk. A launch needs 16 MiB to start.
+/// Mount options of the home's disk. A launch needs 16 MiB to start.
 const DISK: &str = "size=192m,nr_inodes=40000,mode=0700";
 
-/// How an error says that a program was killed.
+/// Text in an error if a program was killed.
 pub(super) const KILLED: &str = "signal 9";
 
-/// How a session says that there was no room to record its start.
+/// Text in a session's reason if there was no room to record its start.
 const UNRECORDED: &str = "its start could not be recorded";
 
 /// A kind of fault.
@@ -48,7 +48,7 @@ impl Fault {
         Fault::Descriptors,
     ];
 
-    /// The faults of a usual run; a deep one has all.
+    /// The faults of a regular test run; a deep one has all.
     pub(super) const USUAL: [Fault; 4] = [Fault::Daemon, Fault::Holder, Fault::Agent, Fault::Pause];
 
     pub(super) fn as_str(self) -> &'static str {
@@ -70,30 +70,31 @@ impl Fault {
     }
 }
 
-/// Does the harm, and knows to whom.
+/// Injects faults and remembers the sessions and runs they hit.
 pub(super) struct Saboteur {
     faults: Vec<Fault>,
     counts: BTreeMap<Fault, usize>,
     /// Sessions and runs whose agent, holder, check or hook was killed.
     pub(super) hit: BTreeSet<String>,
-    /// Those of them whose check or hook was killed.
+    /// The subset whose check or hook was killed.
     hit_effects: BTreeSet<String>,
-    /// What is short now.
+    /// The current shortage.
     short: Option<Fault>,
-    /// The limit to be restored with the end of the shortage.
+    /// The limit to restore when the shortage ends.
     lowered: Option<Lowered>,
     disk: Option<PathBuf>,
 }
 
-/// A limit of a process that was lowered, with the one before.
+/// A lowered resource limit and its previous value.
 struct Lowered {
     limits: Limits,
     before: String,
 }
 
-/// A resource limit of a process, changed by `prlimit`. Only its own user may do that without a capability.
+/// A resource limit of a process, changed with `prlimit`. Without a capability, only the process's own user may do
+/// that.
 struct Limits {
-    /// The command that becomes the campaign's user, if it is another one.
+    /// The command prefix that switches to the campaign's user; empty if it is the current user.
     as_user: Vec<String>,
     pid: Pid,
     /// The option of `prlimit`, such as `nproc`.
@@ -115,7 +116,7 @@ impl Limits {
         ran.is_ok_and(|ran| ran.status.success())
     }
 
-    /// Lowers the limit; none if it cannot be, as of a process that has ended.
+    /// Lowers the limit; `None` if that fails, for example because the process has ended.
     fn lower(self, to: usize) -> Option<Lowered> {
         let option = format!("--{}", self.name);
         let read = self.command(&[&option, "--output", "SOFT", "--noheadings"]).output().ok()?;
@@ -127,7 +128,7 @@ impl Limits {
 
 impl Lowered {
     fn restore(&self) {
-        // A process that was killed needs no limit any more.
+        // Setting it fails if the process was killed, which is fine.
         self.limits.set(&self.before);
     }
 }
@@ -164,7 +165,7 @@ impl Saboteur {
         self.counts.iter().filter(|(fault, _)| fault.is_kill()).map(|(_, count)| count).sum()
     }
 
-    /// Whether something of a job was killed: of a run, something of its sessions too.
+    /// Whether a process of a job was killed; for a run, including those of its sessions.
     pub(super) fn has_hit(&self, job: &Job, rows: &BTreeMap<String, Value>) -> bool {
         let sessions = rows.get(&job.id).filter(|_| job.kind == Kind::Run);
         let sessions = sessions.and_then(|row| row["sessions"].as_array().cloned());
@@ -173,8 +174,8 @@ impl Saboteur {
         ids.any(|id| self.hit.contains(id) || rows.get(id).is_some_and(|row| self.explains(row)))
     }
 
-    /// Whether a fault explains how something ended, as its row says: a git that worked for it was killed, or there was
-    /// no room to record that it was started. What was started once is never started again.
+    /// Whether a fault explains an outcome, by the row's reason: its git was killed, or there was no room to record its
+    /// start. A launch that started once is never started again.
     fn explains(&self, row: &Value) -> bool {
         let says = |text: &str| {
             ["reason", "detail"]
@@ -192,7 +193,7 @@ impl Saboteur {
         self.hit_effects.contains(session)
     }
 
-    /// Does some harm while a command is under way.
+    /// Injects one fault while a command is in progress.
     pub(super) fn strike(&mut self, operator: &Operator, random: &mut Random) {
         let fault = self.faults[random.below(self.faults.len())];
         let done = match fault {
@@ -205,7 +206,7 @@ impl Saboteur {
             }
             Fault::Pause => daemon(operator).is_some_and(|pid| {
                 let stopped = kill(pid, Signal::STOP);
-                // Others look at it, and wait for it, meanwhile.
+                // Meanwhile another command finds the daemon and waits for it.
                 let asked = operator.command(&["daemon", "status"]).spawn();
                 kill(pid, Signal::CONT);
                 asked.is_ok_and(|mut child| child.wait().is_ok()) && stopped
@@ -233,7 +234,7 @@ impl Saboteur {
             _ => return false,
         }
         self.short = Some(fault);
-        // A daemon that dies in the shortage is replaced in it.
+        // A daemon killed during the shortage is replaced during it.
         if fault == Fault::Disk
             && let Some(pid) = daemon(operator)
             && kill(pid, Signal::KILL)
@@ -243,7 +244,7 @@ impl Saboteur {
         true
     }
 
-    /// Ends what is short.
+    /// Ends the current shortage.
     pub(super) fn end_shortage(&mut self) {
         self.short = None;
         if let Some(lowered) = self.lowered.take() {
@@ -255,12 +256,12 @@ impl Saboteur {
         }
     }
 
-    /// Does no more harm.
+    /// Asserts that no shortage is left.
     pub(super) fn relent(&mut self) {
         assert!(self.short.is_none(), "a shortage lasts for one command");
     }
 
-    /// Kills a process of a launch, check or hook, but none of the listener's.
+    /// Kills a process of a launch, check or hook, except the listener's.
     fn kill_held(
         &mut self,
         operator: &Operator,
@@ -285,7 +286,7 @@ impl Saboteur {
         }
         alive.sort_by(|one, other| one.0.cmp(&other.0));
         let (owner, is_effect, held) = alive.swap_remove(random.below(alive.len()));
-        // Noted first: what is killed is hit, also if it ended by itself at the same moment.
+        // Recorded first: a job counts as hit even if its process ended by itself at the same moment.
         self.hit.insert(owner.clone());
         if is_effect {
             self.hit_effects.insert(owner);
@@ -302,9 +303,9 @@ impl Drop for Saboteur {
             lowered.restore();
         }
         if let Some(disk) = &self.disk {
-            // Lazily: a holder that is on its way out may still have a file there.
+            // Lazily, because an exiting holder may still have a file open there.
             drop(Command::new("umount").arg("--lazy").arg(disk).status());
-            // A home that is gone could not remove the directory that was mounted.
+            // The home could not remove the mounted directory when it was dropped.
             [Some(&**disk), disk.parent()].into_iter().flatten().for_each(|dir| {
                 fs::remove_dir(dir).ok();
             });
@@ -316,7 +317,7 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The daemon, by the lock that it holds.
+/// Returns the daemon's pid, from the lock it holds.
 fn daemon(operator: &Operator) -> Option<Pid> {
     let lock = operator.home.path().join("ledger/ledger.lock");
     let pid = fs::read_to_string(lock).ok()?.trim().parse().ok().and_then(Pid::from_raw)?;
@@ -325,7 +326,7 @@ fn daemon(operator: &Operator) -> Option<Pid> {
     (line.contains("daemon\0run")).then_some(pid)
 }
 
-/// The git processes of a home.
+/// Returns the git processes of a home.
 fn gits(root: &Path) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -349,7 +350,7 @@ fn kill(pid: Pid, signal: Signal) -> bool {
     kill_process(pid, signal).is_ok()
 }
 
-/// Lowers the limit of the daemon to what it uses now.
+/// Lowers a limit of the daemon to its current usage.
 fn lower_limit(operator: &Operator, fault: Fault) -> Option<Lowered> {
     let (pid, as_user) = (daemon(operator)?, operator.as_user());
     if fault == Fault::Threads {
@@ -359,7 +360,7 @@ fn lower_limit(operator: &Operator, fault: Fault) -> Option<Lowered> {
     Limits { as_user, pid, name: "nofile" }.lower(open)
 }
 
-/// Puts the home on a small file system of its own, if that may be done.
+/// Mounts a small file system for the home, if permitted.
 fn mount(operator: &Operator) -> Option<PathBuf> {
     let home = operator.home.path();
     let mut command = Command::new("mount");

@@ -1,4 +1,4 @@
-//! What the operator of a campaign asks for, and what must come of it.
+//! The commands of a campaign's operator, and their expected outcomes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,13 +17,13 @@ use super::faults::{Saboteur, is_root};
 use super::{DRAIN, Random, is_answered};
 use crate::kit::{configure, quick_home, text};
 
-/// The user whose processes a campaign as root runs: limits of threads do not bind root.
+/// The user that runs the processes of a campaign started as root: thread limits do not apply to root.
 const UNPRIVILEGED: u32 = 61_234;
 
-/// How long something is short at the most.
+/// Maximum duration of a shortage.
 const SHORTAGE: Duration = Duration::from_secs(1);
 
-/// Does what each message asks for, in a turn; what it is about is in the message.
+/// Runs a turn per message; the message names the job.
 const WORKER: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -37,7 +37,7 @@ repeat = { times = 9, steps = [
 ] }
 "#;
 
-/// Notes the job, and changes something as soon as there is room for it.
+/// Logs the job, and changes a file as soon as there is room for it.
 const ACT: &str = r#"case "$2" in *'"type":"interrupt"'*) exec sleep 600;; esac
 text=$(printf '%b' "$2")
 key=$(printf '%s\n' "$text" | grep -o 'job-[0-9]*' | head -n 1)
@@ -48,7 +48,7 @@ echo "$key" >> "$1/starts"
 until echo "$key" > "$key-$part.txt"; do sleep 0.05; done 2> /dev/null
 "#;
 
-/// Asks before it is done.
+/// Asks a question before it finishes.
 const ASKER: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -70,7 +70,7 @@ emit = { type = "turn_ended", turn = "t1", status = "ok" }
 exit = 0
 "#;
 
-/// Notes every line that it is sent.
+/// Logs every line it receives.
 const LISTENER: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -97,10 +97,10 @@ instruction = "KEY part-2"
 after = ["one"]
 "#;
 
-/// What was asked for.
+/// The kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A plain command that ends with this code.
+    /// A plain command that exits with this code.
     Command(u8),
     /// An agent with a worktree and a check.
     Work,
@@ -110,7 +110,7 @@ pub(super) enum Kind {
     Run,
 }
 
-/// How often something may have happened.
+/// The number of times an effect may have happened.
 pub(super) struct Times {
     pub(super) least: usize,
     pub(super) most: usize,
@@ -119,14 +119,14 @@ pub(super) struct Times {
 const ONCE: Times = Times { least: 1, most: 1 };
 
 impl Kind {
-    /// The states that it may end in. A killed agent or holder, or one whose check was killed, has several.
+    /// Returns the legal final states. A job whose agent, holder or check was killed has several.
     pub(super) fn legal(self, hit: bool) -> &'static [&'static str] {
         match (self, hit) {
             (Kind::Command(0), false) | (Kind::Question, false) => &["completed"],
             (Kind::Command(_), false) => &["failed"],
             (Kind::Work | Kind::Run, false) => &["succeeded"],
             (Kind::Command(0), true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
-            // An end that no one saw may have been a clean one.
+            // An unobserved exit may have been a clean one.
             (Kind::Command(_), true) => &["failed", "ended_unclaimed", "cancelled"],
             (Kind::Work, true) => {
                 &["succeeded", "completed", "disputed", "failed", "ended_unclaimed", "cancelled"]
@@ -136,8 +136,8 @@ impl Kind {
         }
     }
 
-    /// In which files its key must be found, and how often. A check whose holder was killed runs again. After a killed
-    /// git, a check runs again as well, and a run begins a task again.
+    /// Returns the files that must contain the job's key, and how often. A check whose holder was killed runs again.
+    /// After git was killed, a check may run again too, and a run may restart a task.
     pub(super) fn effects(self, hit: bool, lost_git: bool) -> Vec<(&'static str, Times)> {
         let least = usize::from(!hit);
         let at_least = |least| Times { least, most: if lost_git { usize::MAX } else { least } };
@@ -152,7 +152,7 @@ impl Kind {
     }
 }
 
-/// Something that was asked for and acknowledged.
+/// A job that was requested and acknowledged.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) key: String,
@@ -161,7 +161,7 @@ pub(super) struct Job {
     pub(super) answered: bool,
 }
 
-/// A command that was given and whose end is not known yet.
+/// A command that was started and has not been waited for.
 pub(super) struct Given {
     child: Child,
     args: Vec<String>,
@@ -174,17 +174,17 @@ enum What {
     Post(String),
 }
 
-/// The operator, with a home of its own.
+/// The operator, with its own home.
 pub(super) struct Operator {
     pub(super) home: Home,
     pub(super) repo: Repo,
     pub(super) jobs: Vec<Job>,
-    /// Messages to the listener that were acknowledged.
+    /// Acknowledged messages to the listener.
     pub(super) sent: Vec<String>,
-    /// The same to the member of the team.
+    /// Acknowledged messages to the team's member.
     pub(super) posted: Vec<String>,
     pub(super) listener: String,
-    /// The user that everything runs as, if it is another one.
+    /// The user that everything runs as, if it is not the current one.
     user: Option<u32>,
 }
 
@@ -212,7 +212,7 @@ impl Operator {
             "stopped",
             "cancelled",
         ];
-        // A hook knows its session by the name of its directory.
+        // A hook derives its session from its launch key.
         let hook = |name: &str| {
             format!("{name} = \"echo ${{PROVOST_LAUNCH%%.*}} {name} >> {root}/hooks\"\n")
         };
@@ -227,7 +227,7 @@ impl Operator {
         operator
     }
 
-    /// Gives everything to the user that the campaign runs as.
+    /// Makes the campaign's user the owner of everything.
     fn hand_over(&mut self) {
         let Some(user) = self.user else { return };
         let words = self.as_user();
@@ -243,26 +243,26 @@ impl Operator {
         own(self.home.root(), user);
     }
 
-    /// Whether limits of threads bind what the campaign runs.
+    /// Whether thread limits apply to the campaign's processes.
     pub(super) fn is_bound_by_limits(&self) -> bool {
         self.user.is_some() || !is_root()
     }
 
-    /// Gives the home to the user that the campaign runs as, after it was mounted.
+    /// Makes the campaign's user the owner of the home, after it was mounted.
     pub(super) fn own_home(&self) {
         if let Some(user) = self.user {
             own(&self.home.path(), user);
         }
     }
 
-    /// The command that runs another one as the campaign's user; nothing if that is the own one.
+    /// Returns the command prefix that switches to the campaign's user; empty if it is the current user.
     pub(super) fn as_user(&self) -> Vec<String> {
         let Some(user) = self.user else { return Vec::new() };
         let (uid, gid) = (format!("--reuid={user}"), format!("--regid={user}"));
         words(&["setpriv", &uid, &gid, "--clear-groups"])
     }
 
-    /// Starts what stays for the whole campaign.
+    /// Starts the listener and the team, which stay for the whole campaign.
     pub(super) fn settle_in(&mut self) {
         let spawned = self.until_answered(&[
             "spawn", "--json", "--key", "listener", "--agent", "listener", "listen",
@@ -274,15 +274,15 @@ impl Operator {
             .ok();
     }
 
-    /// A file of the outside world, in which effects are counted.
+    /// A file outside the home, in which effects are counted.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.home.root().join(name)
     }
 
-    /// How many lines of a file name a key.
+    /// Counts the lines of a file that contain a key.
     pub(super) fn count(&self, file: &str, key: &str) -> usize {
         let text = fs::read_to_string(self.file(file)).unwrap_or_default();
-        // A longer number is another key.
+        // A key followed by another digit is a different key.
         let names = |line: &&str| {
             line.match_indices(key).any(|(at, _)| {
                 !line[at + key.len()..].starts_with(|after: char| after.is_ascii_digit())
@@ -291,7 +291,7 @@ impl Operator {
         text.lines().filter(names).count()
     }
 
-    /// `provost` with these arguments, as the campaign's user.
+    /// Returns a `provost` command that runs as the campaign's user.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let provost = self.home.command(args);
         let mut all = self.as_user().into_iter().map(OsString::from).collect::<Vec<_>>();
@@ -319,7 +319,7 @@ impl Operator {
         })
     }
 
-    /// Gives the next command, and does not wait for its end.
+    /// Starts the next command without waiting for it.
     pub(super) fn give(&mut self, random: &mut Random, round: usize) -> Given {
         if self.listener.is_empty() {
             self.settle_in();
@@ -418,14 +418,14 @@ impl Operator {
         self.command(&args).spawn().expect("provost can be started")
     }
 
-    /// Waits for the end of a command, repeats it until it is answered, and notes what was acknowledged.
+    /// Waits for a command, repeats it until it is answered, and records what was acknowledged.
     pub(super) fn finish(&mut self, given: Given, saboteur: &mut Saboteur) {
         let Given { child, args, what } = given;
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let (sender, end) = mpsc::channel();
         let waited_for = args.join(" ");
         let waiter = thread::spawn(move || sender.send(ended(child, &[&waited_for])));
-        // A command may wait for what is short.
+        // The command may be waiting for the short resource.
         let early = end.recv_timeout(SHORTAGE);
         saboteur.end_shortage();
         let late = || end.recv().expect("the command ends");
@@ -445,7 +445,7 @@ impl Operator {
         }
     }
 
-    /// Answers what is asked, each question under one key.
+    /// Answers open questions, each under one idempotency key.
     pub(super) fn answer_questions(&mut self, saboteur: &mut Saboteur) {
         let unanswered = |job: &&Job| job.kind == Kind::Question && !job.answered;
         if !self.jobs.iter().any(|job| unanswered(&job)) {
@@ -465,7 +465,7 @@ impl Operator {
         }
     }
 
-    /// Ends the listener once it has heard everything.
+    /// Stops the listener once it has received every message.
     pub(super) fn close_listener(&mut self, saboteur: &mut Saboteur) {
         assert!(!saboteur.hit.contains(&self.listener), "no one kills the listener");
         let heard = || {
@@ -482,7 +482,7 @@ impl Operator {
         });
     }
 
-    /// Takes every message of the team's member, and notes each.
+    /// Takes every message of the team's member and logs it.
     pub(super) fn pull_messages(&self) {
         let mut taken = String::new();
         loop {
@@ -502,7 +502,7 @@ impl Operator {
         fs::write(self.file("team"), taken).expect("the messages can be noted");
     }
 
-    /// The rows of all sessions and runs, by id.
+    /// Returns the rows of all sessions and runs, by id.
     pub(super) fn rows(&self) -> BTreeMap<String, Value> {
         let list = self.until_answered(&["ls", "--all", "--json"]).ok().json();
         let all =
@@ -510,7 +510,7 @@ impl Operator {
         all.concat().into_iter().map(|row| (text(&row["id"]), row)).collect()
     }
 
-    /// Ends the daemon, and gives everything back.
+    /// Stops the daemon and restores the ownership of all files.
     pub(super) fn leave(&mut self) {
         let why = "the campaign is over";
         self.until_answered(&["task", "cancel", "crew", "--because", why, "--key", "end-of-crew"])
@@ -545,7 +545,7 @@ fn ended(child: Child, args: &[&str]) -> Output {
     }
 }
 
-/// Makes a user the owner of a directory and all that is in it.
+/// Makes a user the owner of a directory and everything in it.
 fn own(path: &Path, user: u32) {
     let owner = format!("{user}:{user}");
     let changed = Command::new("chown").args(["-R", &owner]).arg(path).status();

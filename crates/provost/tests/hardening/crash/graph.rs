@@ -1,17 +1,17 @@
-//! A run of a whole plan: two beside each other that change the same line, one after both, and one after that in the same
+//! A run of a whole plan: two parallel tasks that change the same line, one after both, and one after that in the same
 //! conversation.
 
 use std::fs;
 
 use super::scenarios::{Scenario, ended_as, hooks};
 
-/// Does what the task in the instruction is about, and notes that it was told.
+/// Works on the task in the instruction, and logs that the instruction arrived.
 const ACT: &str = r#"set -eu
 root=$1
 id=$(printf '%s\n' "$2" | awk '/^## Your task/ { found = 1; next } found && NF { print; exit }' | sed 's/:.*//')
-echo "$id $PROVOST_SESSION" >> "$root/told"
+echo "$id $PROVOST_SESSION" >> "$root/received"
 case "$2" in
-  *"conflict markers"*) grep -v '^[<=>]' shared.txt | sort > mended; mv mended shared.txt; exit 0;;
+  *"conflict markers"*) grep -v '^[<=>]' shared.txt | sort > merged; mv merged shared.txt; exit 0;;
 esac
 case "$id" in
   left | right)
@@ -62,7 +62,7 @@ repeat = { times = 9, steps = [
     hooks: 2,
     play: |stage| {
         let file = |name: &str, text: &str| {
-            fs::write(stage.outside(name), text).expect("a file of the play can be written");
+            fs::write(stage.outside(name), text).expect("a file can be written");
         };
         file("act.sh", ACT);
         file("plan.toml", PLAN);
@@ -82,12 +82,12 @@ repeat = { times = 9, steps = [
         let branch = crate::kit::text(&row["landing"]["branch"]);
         let at = |file: &str| stage.repo.git(&["show", &format!("{branch}:{file}")]);
         assert_eq!(["shared.txt", "both.txt", "last.txt"].map(at), ["base\nleft\nright"; 3]);
-        let told = fs::read_to_string(stage.outside("told")).expect("the tasks were told");
+        let log = fs::read_to_string(stage.outside("received")).expect("the log exists");
         let of = |task: &str| -> Vec<&str> {
-            told.lines().filter_map(|line| line.strip_prefix(task)?.strip_prefix(' ')).collect()
+            log.lines().filter_map(|line| line.strip_prefix(task)?.strip_prefix(' ')).collect()
         };
-        assert_eq!(of("left").len() + of("right").len(), 3, "one of them met a conflict: {told}");
-        assert_eq!((of("both").len(), of("both")), (1, of("last")), "in one conversation: {told}");
+        assert_eq!(of("left").len() + of("right").len(), 3, "one of them met a conflict: {log}");
+        assert_eq!((of("both").len(), of("both")), (1, of("last")), "in one conversation: {log}");
         assert_eq!(stage.events("run.handed_over").len(), 0);
     },
 };

@@ -1,4 +1,4 @@
-//! The holder and the agent are killed: another end than the undisturbed one, and a defined one.
+//! The holder or the agent is killed: the outcome differs from the undisturbed one, but is defined.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::scenarios::{CANCEL, COMMAND, QUESTION, REWORK, WORK, is_running};
 use super::stage::Stage;
 use crate::kit::{appears, lines_of, verified};
 
-/// Who is killed.
+/// The process to kill.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Victim {
     Agent,
@@ -43,12 +43,12 @@ fn a_question_is_void_once_its_asker_was_seen_to_die() {
             Victim::Agent => {
                 let row = killed(&stage, &id, victim, 4);
                 crashed_or_unseen(&stage, &row, victim);
-                assert_eq!(stage.events("request.settled").len(), 1, "what it asked is void, once");
+                assert_eq!(stage.events("request.settled").len(), 1, "its question is void, once");
                 let refused = stage.change(&["answer", &id], &["too late"]);
                 assert_eq!(refused.code(), Some(4), "{refused:#?}");
             }
             Victim::Holder => {
-                // Nobody saw a crash, so what was asked still stands, and the answer starts it again.
+                // No one observed a crash, so the question stays open, and the answer starts the agent again.
                 kill(&launch_dir(&stage, &id), victim);
                 let row = stage.home.wait_state(&id, |row| row["process"] == "unknown");
                 assert_eq!(
@@ -89,7 +89,7 @@ fn a_check_whose_holder_is_killed_runs_again_and_one_that_is_killed_has_failed()
     for victim in VICTIMS {
         let mut stage = Stage::set(&WORK, None);
         let runs = stage.outside("check1");
-        // Its first run waits to be killed.
+        // The first run of the check waits to be killed.
         let check = format!(
             "echo run >> {0}; if [ $(wc -l < {0}) = 1 ]; then sleep 600; fi",
             runs.display()
@@ -124,15 +124,15 @@ fn an_agent_that_dies_before_its_rework_has_failed_its_checks() {
     let id = stage.spawn(&["--agent", "scripted", "--worktree", "--check", &check], &["Do it"]);
     stage.home.wait_state(&id, |row| row["state"] == "verifying");
     kill(&launch_dir(&stage, &id), Victim::Agent);
-    eventually("the death is seen", || (!stage.events("tree.gone").is_empty()).then_some(()));
-    fs::write(&go, "").expect("the sign can be given");
+    eventually("the exit is recorded", || (!stage.events("tree.gone").is_empty()).then_some(()));
+    fs::write(&go, "").expect("the file can be written");
     let row = stage.settled(&id, 3);
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"verification".into()), "{row}");
     assert_eq!(lines_of(&stage.outside("reworks")), 0);
     verified(&stage.home);
 }
 
-/// Kills, and waits for the end.
+/// Kills the victim and waits for the outcome.
 fn killed(stage: &Stage, id: &str, victim: Victim, hooks: usize) -> Value {
     stage.home.wait_state(id, |row| row["launches"][0]["phase"] == "running");
     kill(&launch_dir(stage, id), victim);
@@ -152,7 +152,7 @@ fn crashed_or_unseen(stage: &Stage, row: &Value, victim: Victim) {
                 "{row}"
             );
             assert_eq!(seen[0]["data"]["end"]["signal"], 9);
-            assert!(unseen.is_empty(), "the holder saw it");
+            assert!(unseen.is_empty(), "the holder observed it");
         }
         Victim::Holder => {
             assert_eq!(
@@ -160,7 +160,7 @@ fn crashed_or_unseen(stage: &Stage, row: &Value, victim: Victim) {
                 (&"ended_unclaimed".into(), &Value::Null),
                 "{row}"
             );
-            assert_eq!((seen.len(), unseen.len()), (0, 1), "nobody saw with which code it ended");
+            assert_eq!((seen.len(), unseen.len()), (0, 1), "its exit code is unknown");
             let flags = row["flags"].as_array().expect("a list");
             assert!(flags.contains(&"exit_code_unobserved".into()), "{row}");
         }

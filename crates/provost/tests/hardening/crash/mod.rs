@@ -1,8 +1,8 @@
-//! The crash matrix: the daemon dies before, during and after every commit of seven scenarios, and the end is
-//! the same. Then the holder and the agent are killed, whose end is another one, and a defined one.
+//! The crash matrix: the daemon dies before, during and after every commit of seven scenarios, and the outcome stays
+//! the same. Then the holder and the agent are killed, with a different but defined outcome.
 //!
-//! By default a subset of the passages is run, spread over all of them and chosen by `PROVOST_SEED`; with
-//! `PROVOST_DEEP=1` every one.
+//! By default a subset of the crash points is tried, spread over all of them and chosen by `PROVOST_SEED`. With
+//! `PROVOST_DEEP=1`, all of them are.
 
 mod graph;
 mod kills;
@@ -18,16 +18,16 @@ use record::Projection;
 use scenarios::{CANCEL, COMMAND, QUESTION, REWORK, RUN, Scenario, WORK};
 use stage::Stage;
 
-/// How many passages of a scenario are tried unless all are.
+/// Number of crash points tried per scenario, unless all are.
 const SUBSET: usize = 4;
 
-/// How many of a run, which has all that a session has and more.
+/// The same for a run, which has all steps of a session and more.
 const SUBSET_OF_RUN: usize = 12;
 
-/// How many of a run with a plan, which takes longer.
+/// The same for a run with a plan, which takes longer.
 const SUBSET_OF_GRAPH: usize = 6;
 
-/// How many plays of a run go on at the same time: most of what they do is to wait.
+/// Number of runs played in parallel: they mostly wait.
 const LANES: usize = 4;
 
 #[test]
@@ -67,7 +67,7 @@ fn a_run_ends_the_same_whenever_the_daemon_dies() {
     });
 }
 
-/// Tasks beside each other have no order among them, so that it is the end that is compared, by the scenario itself.
+/// Parallel tasks have no order among them, so only the outcome is compared, by the scenario itself.
 #[test]
 fn a_graph_of_tasks_ends_the_same_whenever_the_daemon_dies() {
     let (_, commits) = run(&GRAPH, None);
@@ -79,9 +79,9 @@ fn a_graph_of_tasks_ends_the_same_whenever_the_daemon_dies() {
             .chunks(lane)
             .map(|crashes| scope.spawn(move || -> u64 { play(crashes) }))
             .collect();
-        lanes.into_iter().map(|lane| lane.join().expect("every play ends well")).sum()
+        lanes.into_iter().map(|lane| lane.join().expect("every run succeeds")).sum()
     });
-    assert!(died > 0, "no passage of {} was reached", GRAPH.name);
+    assert!(died > 0, "no crash point of {} was reached", GRAPH.name);
 }
 
 fn matrix(scenario: &Scenario) {
@@ -96,11 +96,11 @@ fn play_all(scenario: &Scenario, undisturbed: &Projection, crashes: &[Crash]) {
         disturbed.is(undisturbed, &format!("{} with {crash}", scenario.name));
         died += u64::from(reached > 0);
     }
-    assert!(died > 0, "no passage of {} was reached", scenario.name);
+    assert!(died > 0, "no crash point of {} was reached", scenario.name);
 }
 
-/// Plays a scenario. Gives what it left, and how many commits it took (undisturbed) or whether the daemon
-/// died (disturbed).
+/// Plays a scenario. Returns its projection, and the number of commits (without a crash) or whether the daemon died
+/// (with one).
 fn run(scenario: &Scenario, crash: Option<&Crash>) -> (Projection, u64) {
     let mut stage = Stage::set(scenario, crash);
     let id = (scenario.play)(&mut stage);

@@ -1,4 +1,4 @@
-//! What a run left in the ledger, without what differs between any two runs.
+//! The ledger of a run, without the fields that differ between any two runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::stage::Stage;
 use crate::kit::records;
 
-/// Fields that name moments, processes and places: different in any two runs, disturbed or not. A commit
-/// carries its date; `warm` says whether a checkout was there before, as it is when a check that was about to
-/// start is started by the next daemon. An environment's digest is made with the home's own key, and is known
-/// only to the daemon that started the check. How many of a tree were left when its leader was gone is a race
-/// where all are killed together.
+/// Fields with times, processes and paths, which differ between any two runs, disturbed or not. A
+/// commit contains its date. `warm` shows whether a checkout existed before, as it does when the
+/// next daemon starts a check that was about to start. An environment's digest depends on the
+/// home's key, and only the daemon that started the check knows it. The number of leftover
+/// processes in a tree is a race when all are killed together.
 const VARYING: [&str; 16] = [
     "at",
     "base",
@@ -31,12 +31,12 @@ const VARYING: [&str; 16] = [
     "work",
 ];
 
-/// Per topic the events in their order.
+/// The events of each topic, in order.
 ///
-/// Topics are compared by themselves because what happens at the same time in different processes has no
-/// order of its own: hooks run beside everything else and each other, the kernel tells of a process's end on
-/// another way than its output tells of the stream's, and what is written to an agent is seen in the journal
-/// beside what the agent says meanwhile.
+/// Topics are compared separately, because concurrent events of different processes have no fixed
+/// order. Hooks run in parallel with everything else. The kernel reports a process's exit and the
+/// end of its output on different channels. The journal shows input to an agent interleaved with
+/// the agent's output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Projection(BTreeMap<String, Vec<String>>);
 
@@ -52,8 +52,8 @@ impl Projection {
             let actor = record["actor"].as_str().expect("a record has an actor");
             let event = format!("{kind} v{} by {actor}: {data}", record["v"]);
             if event.contains("stop.escalated") && event.contains("\"kill\"") {
-                // The holder kills at the end of the grace by itself, and the daemon tells it to at the same
-                // moment: which is first is a race. The end by signal 9 is what is compared.
+                // At the end of the grace period, the holder kills by itself and the daemon orders the kill: the order
+                // is a race. The exit by signal 9 is compared instead.
                 continue;
             }
             let stream = renamed(&record["stream"].to_string(), &names);
@@ -63,7 +63,7 @@ impl Projection {
         Projection(topics)
     }
 
-    /// Demands that both are the same, and shows the topics that are not.
+    /// Asserts that both are equal, and shows the topics that differ.
     #[track_caller]
     pub(super) fn is(&self, expected: &Projection, when: &str) {
         let topics: BTreeSet<&String> = self.0.keys().chain(expected.0.keys()).collect();
@@ -74,7 +74,7 @@ impl Projection {
     }
 }
 
-/// What stands for each id: a run's sessions have ids of their own, and its branches a part of its id.
+/// Returns a placeholder for each id: a run's sessions have their own ids, and its branches contain a part of its id.
 fn names(all: &[Value], id: &str) -> Vec<(String, String)> {
     let opened = all.iter().filter(|record| record["kind"] == "run.session_opened");
     let sessions = opened.filter_map(|record| record["data"]["session"].as_str());

@@ -1,4 +1,4 @@
-//! The six scenarios: what is asked, and what must be true in the outside world afterwards.
+//! The six scenarios: their commands, and the effects that must be visible outside Provost afterwards.
 
 use std::fs;
 
@@ -7,21 +7,21 @@ use provost_holder::journal::{Channel, Envelope, JOURNAL_FILE, Opened, Reader};
 use super::stage::Stage;
 use crate::kit::{appears, lines_of};
 
-/// Something that is played on a stage, undisturbed or not.
+/// A scenario that is played with or without a crash.
 ///
-/// Agents that pass no checks stay until they are ended, for whether an agent leaves before it is asked to is
-/// a race of its own.
+/// Agents that pass no checks run until they are stopped, because an agent's exit would race with
+/// the request to stop.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    /// What the scripted agent does.
+    /// The steps of the scripted agent.
     pub(super) agent: &'static str,
-    /// How long a process may take to end after TERM: short only where it is known to ignore it.
+    /// Grace period after TERM: short only for an agent that is known to ignore it.
     pub(super) grace: &'static str,
-    /// How many hooks run.
+    /// The number of hooks that run.
     pub(super) hooks: usize,
-    /// Does what an operator does; gives the session, or the run.
+    /// Runs the operator's commands; returns the id of the session or run.
     pub(super) play: fn(&mut Stage) -> String,
-    /// Counts effects in the outside world.
+    /// Counts the effects outside Provost.
     pub(super) check: fn(&Stage, &str),
 }
 
@@ -154,7 +154,7 @@ hang = true
         let scenario = stage.outside("agent.toml").display().to_string();
         let root = format!("root={}", stage.home.root().display());
         let id = stage.spawn(&[], &["--", &agent, &scenario, "--vars", &root]);
-        // Whoever waits for a file asks no daemon; one that died is replaced by the next command.
+        // Waiting for a file contacts no daemon; the next command replaces a daemon that died.
         stage.home.provost(&["status", &id]);
         provost_testkit::eventually("the agent and its children are in place", || {
             if stage.outside("in-place").exists() {
@@ -227,8 +227,8 @@ exit = 0
     },
 };
 
-/// A run whose answer was given beforehand, and whose branch moves while its agent works: the work is checked, merged
-/// with what is there, checked again and landed.
+/// A run whose answer was given in advance, and whose branch moves while its agent works: the work is checked, merged
+/// with the new commit, checked again and landed.
 pub(super) const RUN: Scenario = Scenario {
     name: "a whole run",
     agent: r#"
@@ -279,12 +279,12 @@ exit = 0
         once(stage, "answers");
         let answers = fs::read_to_string(stage.outside("answers")).expect("the answer was written");
         assert!(answers.contains("SQLite"), "{answers}");
-        assert_eq!(lines_of(&stage.outside("checks")), 2, "of the work, and of the merge");
+        assert_eq!(lines_of(&stage.outside("checks")), 2, "one for the work, one for the merge");
         let moves = stage.repo.git(&["reflog", "show", "--format=%gs", "main"]);
         assert_eq!(
             moves.lines().count(),
             3,
-            "made, moved by its user, and landed on once: {moves}"
+            "created, moved by its user, and landed on once: {moves}"
         );
         assert_eq!(stage.repo.git(&["rev-list", "--count", "--merges", "main"]), "1");
         assert_eq!(stage.repo.read("CHANGE.md") + &stage.repo.read("OTHER.md"), "done\ntheirs\n");
@@ -312,7 +312,7 @@ fn once(stage: &Stage, what: &str) {
     assert_eq!(lines_of(&stage.outside(what)), 1, "{what}");
 }
 
-/// Demands that exactly these messages were written to the agent, each once.
+/// Asserts that exactly these messages were written to the agent, each once.
 #[track_caller]
 fn delivered(stage: &Stage, id: &str, expected: &[&str]) {
     let journal = stage.home.path().join("launches").join(format!("{id}.l1")).join(JOURNAL_FILE);
@@ -326,7 +326,7 @@ fn delivered(stage: &Stage, id: &str, expected: &[&str]) {
     assert_eq!(names, expected, "{keys:?}");
 }
 
-/// Whether a process lives; a zombie does not.
+/// Whether a process is running; a zombie is not.
 pub(super) fn is_running(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))

@@ -1,4 +1,4 @@
-//! One run of a scenario: a home, a daemon that may be told to die, and commands that outlive it.
+//! One play of a scenario: a home, a daemon that may be set to die, and commands that are retried.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::scenarios::Scenario;
 use crate::kit::{configure, quick_home, records, sealed};
 
-/// The signal by which an aborted process dies.
+/// The signal that ends an aborted process.
 const SIGABRT: i32 = 6;
 
 /// The exit code of a command that could not reach the daemon.
@@ -28,7 +28,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Makes a home and starts the daemon that may die.
+    /// Creates a home and starts the daemon that may die.
     pub(super) fn set(scenario: &Scenario, crash: Option<&Crash>) -> Stage {
         let mut home = quick_home();
         home.set_env("PROVOST_SESSION_REWORK", "1");
@@ -64,12 +64,12 @@ impl Stage {
         Stage { home, repo, first, asked: 0 }
     }
 
-    /// A file of the outside world, in which effects are counted.
+    /// A file outside the home, in which effects are counted.
     pub(super) fn outside(&self, name: &str) -> PathBuf {
         self.home.root().join(name)
     }
 
-    /// Asks for a change until a daemon has answered; the same key makes it happen once.
+    /// Sends a command until a daemon has answered; the idempotency key makes it take effect once.
     #[track_caller]
     pub(super) fn change(&mut self, args: &[&str], rest: &[&str]) -> Output {
         self.asked += 1;
@@ -90,34 +90,32 @@ impl Stage {
         crate::kit::text(&spawned.ok().json()["id"])
     }
 
-    /// Waits until the outcome is sealed, every process's end was seen, every hook has run to its end, and every
+    /// Waits until the outcome is sealed, the exit of every process was observed, every hook has finished, and every
     /// run has its report card.
     #[track_caller]
     pub(super) fn settled(&self, id: &str, hooks: usize) -> Value {
         let row = sealed(&self.home, id);
         eventually("everything has ended", || {
-            // Whatever asks starts a daemon if the last one died; an export asks none.
+            // A status query starts a daemon if the last one died; an export does not.
             self.home.provost(&["status", id]);
             let all = self.records();
             let count = |kind: &str| all.iter().filter(|record| record["kind"] == kind).count();
             let ended = count("hook.finished") + count("run.hook_finished");
             let gone = count("tree.gone") + count("process.unobserved");
             let cards = count("run.card_written") >= count("run.opened");
-            match ended >= hooks && gone >= count("launch.owed").max(1) && cards {
-                true => Ok(()),
-                false => Err((ended, gone, cards, row.to_string())),
-            }
+            let settled = ended >= hooks && gone >= count("launch.owed").max(1) && cards;
+            if settled { Ok(()) } else { Err((ended, gone, cards, row.to_string())) }
         });
         row
     }
 
-    /// The recorded events of a kind.
+    /// Returns the recorded events of a kind.
     pub(super) fn events(&self, kind: &str) -> Vec<Value> {
         self.records().into_iter().filter(|record| record["kind"] == kind).collect()
     }
 
     fn records(&self) -> Vec<Value> {
-        // An export at the moment at which the daemon dies may be cut short; it is asked for again.
+        // An export may be cut short if the daemon dies meanwhile; it is repeated.
         let all = eventually("an export", || {
             let export = self.home.provost(&["ledger", "export"]);
             if export.code() == Some(0) { Ok(export) } else { Err(export) }
@@ -125,17 +123,17 @@ impl Stage {
         all.json_lines().into_iter().filter_map(|line| line.get("record").cloned()).collect()
     }
 
-    /// How many commits there were, at least: what is decided together has one moment.
+    /// Returns a lower bound for the number of commits: events of one commit share a timestamp.
     pub(super) fn commits(&self) -> u64 {
         let mut moments: Vec<u64> =
             records(&self.home).iter().filter_map(|record| record["mono_ms"].as_u64()).collect();
-        // An export goes stream by stream, and a commit may have events of several.
+        // An export goes stream by stream, and a commit may contain events of several.
         moments.sort_unstable();
         moments.dedup();
         moments.len() as u64
     }
 
-    /// Whether the first daemon died where it was told to.
+    /// Whether the first daemon died at its crash point.
     pub(super) fn daemon_died(&mut self) -> bool {
         let status = self.first.try_wait().expect("the first daemon can be waited for");
         if let Some(status) = status {
@@ -147,7 +145,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Ended in order if it lives; its exit status is taken either way.
+        // Stops the daemon if it is running; its exit status is collected either way.
         drop(self.home.provost(&["daemon", "stop"]));
         drop(self.first.wait());
     }

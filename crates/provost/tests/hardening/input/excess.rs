@@ -1,10 +1,10 @@
-//! An agent that says too much, and an operator who is too quick: neither touches any other session.
+//! An agent that sends too much, and an operator who is too quick: neither affects any other session.
 
 use provost_testkit::{Home, scripted_agent_bin};
 
 use crate::kit::{configure, quick_home, refused, sealed, spawn, verified};
 
-/// A home with an agent that is a shell script speaking JSON lines.
+/// A home with a shell script as agent, which speaks JSON lines.
 fn with_script(script: &str) -> Home {
     let home = quick_home();
     let path = home.root().join("agent.sh");

@@ -1,4 +1,4 @@
-//! A client of the daemon's socket that need not keep to the protocol.
+//! A client of the daemon's socket that can violate the protocol.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use provost_testkit::Home;
 use serde_json::Value;
 
-/// How long an answer may take.
+/// Timeout for a response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens a connection to the daemon.
@@ -18,19 +18,19 @@ pub(super) fn connect(home: &Home) -> UnixStream {
     stream
 }
 
-/// Sends something that is no request, and gives all that comes back until the daemon closes.
+/// Sends bytes that are not a request, and returns everything received until the daemon closes the connection.
 pub(super) fn throw(home: &Home, bytes: &[u8]) -> String {
     let mut stream = connect(home);
-    // The daemon may answer and close before it has read everything.
+    // The daemon may respond and close before it has read everything.
     drop(stream.write_all(bytes));
     drop(stream.shutdown(std::net::Shutdown::Write));
     all(stream)
 }
 
-/// Sends a request that asks for the connection's end, and gives all that comes back.
+/// Sends a request with `connection: close` and returns the whole response.
 pub(super) fn exchange(home: &Home, bytes: &[u8]) -> String {
     let mut stream = connect(home);
-    // The daemon may answer and close before it has read everything.
+    // The daemon may respond and close before it has read everything.
     drop(stream.write_all(bytes));
     all(stream)
 }
@@ -41,7 +41,7 @@ fn all(mut stream: UnixStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Posts a body; gives the status and the body of the answer.
+/// Posts a body and returns the status and body of the response.
 pub(super) fn post(home: &Home, path: &str, body: &[u8]) -> (u16, Value) {
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",

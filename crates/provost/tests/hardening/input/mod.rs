@@ -1,4 +1,4 @@
-//! Bad input: each has a clear error, and nothing is lost.
+//! Bad input: every case has a clear error, and nothing is lost.
 
 mod excess;
 mod http;

@@ -1,10 +1,10 @@
-//! Ids that nobody has, and names that are hard to show.
+//! Unknown ids, and names that are hard to display.
 
 use provost_testkit::Home;
 
 use crate::kit::{configure, quick_home, refused, sealed, spawn, text};
 
-/// A name with escapes, a bell, an override of the direction and a newline.
+/// A name with escapes, a bell, bidirectional overrides and a newline.
 const NASTY: &str =
     "\u{1b}[31mred\u{1b}]0;title\u{7}\u{202e}gnp.exe\u{2066}\u{9b}31m\nsecond\rline";
 
@@ -101,7 +101,7 @@ fn a_name_that_cannot_be_seen_whole_is_refused() {
     for name in [NASTY, "one\ntwo", "\u{1b}[31m", "a\u{202e}b"] {
         for flag in ["--name", "--role"] {
             let spawned = home.provost(&["spawn", flag, name, "--json", "--", "true"]);
-            refused(&spawned, 2, "bad_request", &[flag, "cannot be seen"]);
+            refused(&spawned, 2, "bad_request", &[flag, "invisible characters"]);
         }
     }
     assert_nothing_was_started(&home);
@@ -156,7 +156,7 @@ fn assert_nothing_was_started(home: &Home) {
     assert!(!home.path().join("ledger").exists(), "a bad configuration starts nothing");
 }
 
-/// What a terminal would act on, or what would turn the rest of a line around.
+/// Whether a terminal would act on this character, or the character would reverse the rest of a line.
 pub(super) fn is_dangerous(c: char) -> bool {
     provost_core::text::is_deceptive(c) && c != '\n' && c != '\t'
 }

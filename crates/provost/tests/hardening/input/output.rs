@@ -1,4 +1,4 @@
-//! What agents print: too long, not text, and made to fool a terminal.
+//! Agent output: too long, not text, and crafted to fool a terminal.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use provost_testkit::{Home, eventually, scripted_agent_bin};
 use super::names::is_dangerous;
 use crate::kit::{configure, quick_home, sealed, spawn, verified};
 
-/// A line that no protocol has.
+/// Longer than any protocol line.
 const LONG_LINE: u64 = 100 << 20;
 
 fn with_agent(steps: &str) -> Home {
@@ -128,7 +128,7 @@ exit = 0
     assert_ne!(tmux.title(), "owned", "an escape set the terminal's title");
 }
 
-/// A terminal, so that Provost thinks that a person looks.
+/// A terminal, so that Provost behaves as for a user.
 struct Tmux<'a>(&'a Home);
 
 impl<'a> Tmux<'a> {
@@ -138,7 +138,7 @@ impl<'a> Tmux<'a> {
         tmux
     }
 
-    /// Types a command and gives the screen once it has ended.
+    /// Types a command and returns the screen once it has ended.
     fn shows(&self, command: &str) -> String {
         let mark = format!("ended-{}", command.len());
         self.run(&["send-keys", &format!("clear; provost {command}; echo ${{no}}{mark}"), "Enter"]);

@@ -1,10 +1,10 @@
-//! Reports that are made while no daemon runs.
+//! Reports made while no daemon is running.
 
 use provost_testkit::{Home, eventually, scripted_agent_bin};
 
 use crate::kit::{appears, quick_home, records, sealed, text, verified};
 
-/// Spawns an agent that reports once `go` is there, and kills the daemon before.
+/// Spawns an agent that reports once `go` exists, and kills the daemon before that.
 fn report_without_daemon(home: &Home, steps: &str) -> String {
     let scenario = home.scenario("agent", steps);
     let root = format!("root={}", home.root().display());
@@ -15,7 +15,7 @@ fn report_without_daemon(home: &Home, steps: &str) -> String {
     appears(&home.root().join("ready"));
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
     home.daemon().kill();
-    std::fs::write(home.root().join("go"), "").expect("the sign can be given");
+    std::fs::write(home.root().join("go"), "").expect("the file can be written");
     id
 }
 
@@ -31,7 +31,7 @@ touch = "{{root}}/ready"
 wait_file = "{{root}}/go"
 [[step]]
 report = "completed"
-message = "nobody listened"
+message = "no daemon listened"
 reply_to = "{{root}}/reply"
 args = ["--json"]
 [[step]]
@@ -46,16 +46,16 @@ exit = 0
     let row = sealed(&home, &id);
     assert_eq!(
         (&row["state"], &row["claim_text"]),
-        (&"completed".into(), &"nobody listened".into())
+        (&"completed".into(), &"no daemon listened".into())
     );
     assert_eq!(row["claim_source"], "drop_box", "{row:#}");
     assert_eq!(claims(&home), 1);
     let made = records(&home).into_iter().find(|record| record["kind"] == "claim.made");
     let actor = text(&made.expect("a claim")["actor"]);
-    assert_eq!(actor, format!("drop/{id}.l1"), "nobody saw who wrote it down");
+    assert_eq!(actor, format!("drop/{id}.l1"), "the writer is unknown");
     home.daemon().kill();
     sealed(&home, &id);
-    assert_eq!(claims(&home), 1, "it counts once, after another start too");
+    assert_eq!(claims(&home), 1, "it counts once, also after a restart");
     verified(&home);
 }
 
@@ -111,8 +111,8 @@ fn what_lies_in_the_drop_box_and_is_no_report_is_left_alone() {
     }
     std::os::unix::fs::symlink("/dev/zero", dir.join(format!("{launch}~zero.json")))
         .expect("a link can be made");
-    std::fs::write(home.root().join("end"), "").expect("the sign can be given");
-    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "nobody claimed anything");
+    std::fs::write(home.root().join("end"), "").expect("the file can be written");
+    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "no claim was made");
     assert_eq!(claims(&home), 0);
 }
 
@@ -123,9 +123,9 @@ fn a_session_with_a_box_of_its_own_is_not_spoken_for_through_the_homes() {
         &home,
         "[[step]]\ntouch = \"{{root}}/ready\"\n[[step]]\nwait_file = \"{{root}}/end\"\n[[step]]\nexit = 0\n",
     );
-    // As for an agent in a sandbox; another that is in none has read its token.
+    // As for a sandboxed agent; an agent outside the sandbox has read its token.
     std::fs::create_dir_all(home.path().join(format!("agents/{id}/tmp/drop")))
-        .expect("a box can be made");
+        .expect("a drop box can be created");
     let row = home.wait_state(&id, |row| row["launches"][0]["pid"].is_u64());
     let environ = std::fs::read(format!("/proc/{}/environ", row["launches"][0]["pid"]))
         .expect("the agent's environment can be read");
@@ -137,12 +137,12 @@ fn a_session_with_a_box_of_its_own_is_not_spoken_for_through_the_homes() {
     let forged = home.path().join(format!("drop/{id}.l1~k.json"));
     std::fs::write(&forged, report.to_string()).expect("a file can be written");
     home.daemon().kill();
-    std::fs::write(home.root().join("end"), "").expect("the sign can be given");
+    std::fs::write(home.root().join("end"), "").expect("the file can be written");
     assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "it claimed nothing itself");
     assert_eq!(claims(&home), 0);
     std::fs::remove_dir_all(home.path().join("agents").join(&id)).expect("it can be removed");
     home.daemon().kill();
-    eventually("without a box of its own it is spoken for", || {
+    eventually("the report counts without an own drop box", || {
         home.provost(&["ls"]).ok();
         (claims(&home) == 1).then_some(())
     });

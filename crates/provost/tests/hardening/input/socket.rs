@@ -1,4 +1,4 @@
-//! The socket gets what no client of ours sends.
+//! Requests that no Provost client sends.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use provost_testkit::Home;
 use super::http::{connect, exchange, post, throw};
 use crate::kit::{quick_home, records, sealed, spawn, text, verified};
 
-/// How many connections may lie idle without keeping anyone else out.
+/// Number of idle connections that must not keep other clients out.
 const IDLE: usize = 1_000;
 
 fn with_session() -> (Home, String) {
@@ -122,7 +122,7 @@ fn half_a_request_and_idle_connections_keep_nobody_out() {
         .expect("half a request can be sent");
     let idle: Vec<UnixStream> = (0..IDLE).map(|_| connect(&home)).collect();
     answers(&home, &id);
-    // The daemon leaves in order though they are still there.
+    // The daemon stops cleanly although these connections are still open.
     home.provost(&["cancel", &id]).ok();
     sealed(&home, &id);
     home.daemon().stop();

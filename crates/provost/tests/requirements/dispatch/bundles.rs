@@ -1,4 +1,4 @@
-//! A task as a bundle: taken into another home it tells the same, and nothing of it is done there.
+//! A team as a bundle: an importing home shows the same history and executes nothing.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::kit::{Stage, TALKER};
 
-/// A task that is over, with a session that is closed.
+/// A finished team, with a closed session.
 fn over() -> (Desk, String) {
     let desk = Desk::new();
     let session = with_session(&desk);
@@ -40,10 +40,10 @@ fn told(stage: &Stage, session: &str) -> Vec<Value> {
     looks
         .iter()
         .map(|words| {
-            let mut told = stage.provost(&[words, &["--json"][..]].concat()).ok().json();
-            // Commands name the home and the program that they are for, and who polled is known to a daemon only.
-            strip(&mut told);
-            told
+            let mut answer = stage.provost(&[words, &["--json"][..]].concat()).ok().json();
+            // Commands contain the home and the program path, and only a daemon knows the last poll.
+            strip(&mut answer);
+            answer
         })
         .collect()
 }
@@ -105,7 +105,7 @@ fn a_bundle_that_was_altered_is_refused_and_nothing_of_it_is_taken() {
     let there = Stage::new();
     let refused = there.provost(&["import", &bundle, "--json"]).exits(2).json();
     let why = refused["error"]["message"].as_str().unwrap();
-    assert!(why.contains("its digest is another"), "{why}");
+    assert!(why.contains("its digest differs"), "{why}");
     assert!(!there.home.path().join("ledger").exists(), "nothing was made");
     fs::write(&streams, whole).unwrap();
     there.provost(&["import", &bundle]).ok();
@@ -139,7 +139,7 @@ fn what_is_open_is_exported_only_as_a_snapshot_and_closed_where_it_is_imported()
     let next = ["inbox", "next", "--task", "limits", "--as", "hand", "--json"];
     there.provost(&next).exits(4);
     there.provost(&["ledger", "verify"]).ok();
-    // Here it goes on.
+    // In this home it continues.
     assert_eq!(here.next("hand", &[])["text"], "Begin with the tests.");
 }
 
@@ -165,7 +165,7 @@ fn a_bundle_with_a_pipe_in_it_is_refused_and_not_waited_for() {
     let made = std::process::Command::new("mkfifo").arg(&streams).status().unwrap();
     assert!(made.success());
     let refused = Stage::new().provost(&["import", &bundle]);
-    assert!(refused.exits(2).stderr.contains("is no plain file"), "{refused:?}");
+    assert!(refused.exits(2).stderr.contains("is not a regular file"), "{refused:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Criteria, receipts, and the end of a task.
+//! Criteria, receipts, and finishing a team.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn a_task_is_finished_when_its_checks_pass_on_the_tree_and_not_before() {
         let task = desk.provost(&["task", "show", "shop", "--json"]).ok().json()["task"].clone();
         (task["state"] == "done").then_some(())
     });
-    // To finish what is finished says so, and does nothing.
+    // Finishing a finished team reports that, and changes nothing.
     assert_eq!(
         desk.provost(&["finish", "shop", "--because", "again", "--json"]).ok().json()["task"]["state"],
         "done"
@@ -147,7 +147,7 @@ fn what_an_audit_found_is_seen_by_everybody_and_so_is_the_work_that_was_finished
     let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
     assert_eq!(codes(&cycle["cycle"]), ["check_failed"], "{cycle:#}");
     let card = desk.shown(&["cycle", "limits", "--as", "boss"]);
-    assert!(card.contains("have the work mended: `test -e DONE` does not pass"), "{}", card);
+    assert!(card.contains("have the work fixed: `test -e DONE` does not pass"), "{}", card);
     let top = desk.task()["cwd"].as_str().unwrap().to_owned();
     std::fs::write(std::path::Path::new(&top).join("DONE"), "yes\n").unwrap();
     desk.provost(&finish).ok();

@@ -1,4 +1,4 @@
-//! Messages of a task: each is delivered once, to whom it is for, and none is lost.
+//! Team messages: each is delivered once, to its recipient, and none is lost.
 
 use std::{collections::BTreeSet, thread};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::kit::Desk;
 use crate::kit::{kill, output_of};
 
-/// Windows that are over soon.
+/// Short offer and lease windows.
 const SHORT: [&str; 4] = ["--offer", "1s", "--lease", "1s"];
 
 fn standing(desk: &Desk, no: u64) -> Value {
@@ -19,7 +19,7 @@ fn standing(desk: &Desk, no: u64) -> Value {
 #[test]
 fn a_message_is_stored_accepted_and_acknowledged_and_tells_who_took_it() {
     let desk = Desk::new();
-    assert_eq!(desk.next("hand", &[]), Value::Null, "nobody wrote anything yet");
+    assert_eq!(desk.next("hand", &[]), Value::Null, "no message was sent yet");
     assert_eq!(desk.next("hand", &[]), Value::Null);
     let no = desk.send("hand", "Begin with the tests.");
     let item = desk.next("hand", &[]);
@@ -50,7 +50,7 @@ fn who_waits_is_woken_by_what_is_sent_and_an_idle_wait_is_no_failure() {
     let waiting =
         desk.command(&["inbox", "next", "--task", "limits", "--as", "hand", "--wait", "--json"]);
     let waiting = thread::spawn(move || output_of(waiting));
-    eventually("somebody waits", || {
+    eventually("a member waits", || {
         let task = desk.task();
         let polled = &task["members"][0]["polled_at"];
         polled.is_i64().then_some(())
@@ -70,7 +70,7 @@ fn d1_senders_at_the_same_time_lose_nothing_also_when_the_daemon_is_killed() {
             let send = |n: u32| {
                 let text = format!("{sender}-{n}");
                 let words = ["send", "--to", "hand", &text, "--task", "limits", "--key", &text];
-                // What a killed daemon did not answer is asked again under its key.
+                // A request that the killed daemon did not answer is repeated with its key.
                 [desk.command(&words), desk.command(&words)]
             };
             let commands: Vec<_> = (0..4).map(send).collect();
@@ -105,11 +105,11 @@ fn d2_what_a_dead_consumer_took_comes_back_and_says_so() {
     desk.send("hand", "Begin with the tests.");
     let offered = desk.next("hand", &["--offer-only"]);
     assert_eq!(standing(&desk, 1), "offered");
-    // It took the offer and was never heard of again.
+    // It took the offer and then disappeared.
     let again = desk.next("hand", &["--wait", "--timeout", "30"]);
     assert_eq!((&again["no"], &again["redelivered"]), (&offered["no"], &json!(true)));
     assert_eq!(again["key"], offered["key"]);
-    // It accepted it and died over it.
+    // It accepted the message and died while it handled it.
     let third = desk.next("hand", &["--wait", "--timeout", "30"]);
     assert_eq!((&third["no"], &third["redelivered"]), (&offered["no"], &json!(true)));
     let late = desk.ack("hand", &again);
@@ -134,7 +134,7 @@ fn d2_a_consumer_that_is_killed_while_it_waits_takes_nothing_along() {
     let mut command =
         desk.command(&["inbox", "next", "--task", "limits", "--as", "hand", "--wait", "--json"]);
     let mut waiting = command.stdout(std::process::Stdio::null()).spawn().unwrap();
-    eventually("somebody waits", || desk.task()["members"][0]["polled_at"].is_i64().then_some(()));
+    eventually("a member waits", || desk.task()["members"][0]["polled_at"].is_i64().then_some(()));
     kill(waiting.id());
     waiting.wait().unwrap();
     desk.send("hand", "Begin with the tests.");
@@ -183,7 +183,7 @@ fn d11_names_that_begin_alike_are_different_names() {
     let elsewhere = ["inbox", "next", "--task", "limits-2", "--as", "hand", "--json"];
     assert_eq!(desk.provost(&elsewhere).ok().json()["item"], Value::Null);
     let unknown = desk.provost(&["send", "--to", "han", "x", "--task", "limits"]);
-    assert!(unknown.exits(3).stderr.contains("han is not bound"), "{unknown:?}");
+    assert!(unknown.exits(3).stderr.contains("han is not a member"), "{unknown:?}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_task_that_is_paused_or_over_delivers_nothing() {
     assert_eq!(desk.next("hand", &[])["text"], "Begin with the tests.");
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let over = desk.act("hand", &["inbox", "next", "--wait"]);
-    assert!(over.exits(4).stdout.contains("the task is cancelled"), "{over:?}");
+    assert!(over.exits(4).stdout.contains("the team is cancelled"), "{over:?}");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn who_waits_goes_on_waiting_when_the_daemon_dies() {
     let words = ["inbox", "next", "--task", "limits", "--as", "hand", "--wait", "--json"];
     let waiting = desk.command(&words);
     let waiting = thread::spawn(move || output_of(waiting));
-    eventually("somebody waits", || desk.task()["members"][0]["polled_at"].is_i64().then_some(()));
+    eventually("a member waits", || desk.task()["members"][0]["polled_at"].is_i64().then_some(()));
     desk.daemon().kill();
     eventually("it waits again", || desk.task()["members"][0]["polled_at"].is_i64().then_some(()));
     desk.send("hand", "Begin with the tests.");
@@ -243,10 +243,10 @@ fn who_leaves_the_task_waits_no_longer() {
     let words = ["inbox", "next", "--task", "limits", "--as", "hand", "--wait", "--json"];
     let waiting = desk.command(&words);
     let waiting = thread::spawn(move || output_of(waiting));
-    eventually("somebody waits", || desk.task()["members"][0]["polled_at"].is_i64().then_some(()));
+    eventually("a member waits", || desk.task()["members"][0]["polled_at"].is_i64().then_some(()));
     desk.provost(&["task", "retire", "limits", "hand", "--because", "its part is done"]).ok();
     let left = waiting.join().unwrap();
-    assert!(left.exits(3).stdout.contains("hand is not bound"), "{left:?}");
+    assert!(left.exits(3).stdout.contains("hand is not a member"), "{left:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What people and members are shown and told: it is true, it works as it stands, and it says what it is about.
+//! Output for users and members: it is true, its commands work as printed, and it names its subject.
 
 use std::{process::Command, thread};
 
@@ -59,8 +59,11 @@ fn who_chooses_is_given_commands_that_work_in_an_empty_environment() {
     let mut shell = Command::new("/usr/bin/env");
     shell.args(["-i", "/bin/sh", "-c", &command]);
     output_of(shell).ok();
-    let told = desk.next("boss", &[]);
-    assert!(told["text"].as_str().unwrap().contains("what boss proposes comes next"), "{told}");
+    let message = desk.next("boss", &[]);
+    assert!(
+        message["text"].as_str().unwrap().contains("the proposal of boss comes next"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -79,7 +82,7 @@ fn a_check_of_the_connection_passes_by_what_it_says_and_leaves_nothing_behind() 
     }
     assert_eq!(checking.join().unwrap().ok().json()["ready"], true);
     assert_eq!(desk.operate(&["inbox", "ls"]).ok().json()["messages"], json!([]));
-    // Nobody answers, and nobody finds it later.
+    // No member answers, and no trace can be found later.
     desk.provost(&["pair", "check", "limits", "--timeout", "1"]).exits(5);
     eventually("the probes are over", || {
         let waiting = desk.operate(&["inbox", "ls"]).ok().json()["messages"].clone();
@@ -115,7 +118,7 @@ fn a_look_tells_the_budget_and_what_is_new_and_takes_nothing() {
     assert_eq!((&status["backlog"], &status["tokens"]), (&json!(1), &Value::Null));
     let card = desk.shown(&["loop", "status", "--task", "limits"]);
     for part in
-        ["asserted by hand: read both", "1 stored and not yet taken", "stopped after 3 iterations"]
+        ["asserted by hand: read both", "1 stored, not yet accepted", "stopped after 3 iterations"]
     {
         assert!(card.contains(part), "{}", card);
     }
@@ -137,7 +140,7 @@ fn a_pair_of_which_one_cannot_be_started_is_not_begun() {
         let words = [&words[..6], &["--manager", "me"]].concat();
         let refused = stage.provost_in(repo.path(), &words);
         let refused = refused.exits(4);
-        assert!(refused.stderr.contains("b cannot be started: there is no program"), "{refused:?}");
+        assert!(refused.stderr.contains("cannot start b: there is no program"), "{refused:?}");
         assert_eq!(stage.provost(&["task", "ls", "--json"]).ok().json()["tasks"], json!([]));
         assert!(stage.rows().is_empty());
     }
@@ -175,8 +178,8 @@ fn what_somebody_lays_aside_is_no_refusal_and_its_reason_is_content() {
     desk.act("hand", &release).ok();
     desk.operate(&["inbox", "bury", &no, "--because", "no"]).ok();
     for words in [&["replay", "limits", "--as", "timeline"][..], &["audit", "limits"]] {
-        let told = desk.shown(words);
-        assert!(!told.contains("not-mine-at-all"), "{}", told);
+        let text = desk.shown(words);
+        assert!(!text.contains("not-mine-at-all"), "{}", text);
     }
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
     let deeds = audit["deeds"].as_array().unwrap();
@@ -229,7 +232,7 @@ fn a_finish_that_a_check_refuses_tells_how_it_ended_and_what_it_printed() {
     let finish = ["finish", "limits", "--because", "all of it holds now", "--wait", "--json"];
     let refused = desk.provost(&finish).exits(4).json();
     let why = refused["error"]["message"].as_str().unwrap();
-    assert!(why.contains("exit 127; it printed last: \"no such tool as that\""), "{why}");
+    assert!(why.contains("exit 127; last output: \"no such tool as that\""), "{why}");
     let blocker = desk.task()["blockers"][0].clone();
     assert_eq!(blocker["printed"], "no such tool as that", "{blocker}");
     let card = desk.shown(&["task", "show", "limits"]);
@@ -296,8 +299,11 @@ fn of_all_evidence_that_is_somebodys_word_the_loop_says_whose() {
     let result = ["--result", "none of them was let through"];
     desk.act("boss", &[&["loop", "show", "attack"], &attack[..], &result].concat()).ok();
     desk.act("hand", &["loop", "show", "report", "--field", "risk=none that is known"]).ok();
-    let told = desk.operate(&["loop", "status"]).ok().json()["loop"]["asserted"].clone();
-    assert_eq!((&told["attack"]["by"], &told["report"]["by"]), (&json!("boss"), &json!("hand")));
+    let asserted = desk.operate(&["loop", "status"]).ok().json()["loop"]["asserted"].clone();
+    assert_eq!(
+        (&asserted["attack"]["by"], &asserted["report"]["by"]),
+        (&json!("boss"), &json!("hand"))
+    );
     let shown = desk.shown(&["loop", "status", "--task", "limits"]);
     assert!(shown.contains("asserted by boss: two callers at once; a hundred in"), "{}", shown);
     assert!(shown.contains("asserted by hand: risk: none that is known"), "{}", shown);
@@ -325,9 +331,9 @@ fn an_agent_that_types_commands_is_audited_so_and_told_that_its_task_is_done() {
     desk.prove();
     types(&finish).ok();
     desk.wait_state("limits", |row| row["state"] == "done");
-    // It has no task that is open any more: what it asks about is the one that it finished.
+    // It has no open team any more: its query concerns the one it finished.
     let next = types(&["inbox", "next"]);
-    assert!(next.exits(4).stdout.contains("the task is done"), "{next:?}");
+    assert!(next.exits(4).stdout.contains("the team is done"), "{next:?}");
     assert_eq!(types(&finish).ok().json()["task"]["state"], "done");
     assert_eq!(types(&["task", "show"]).ok().json()["task"]["name"], "limits");
     desk.provost(&["stop", &session]).ok();

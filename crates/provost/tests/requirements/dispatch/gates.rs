@@ -1,4 +1,4 @@
-//! Gates that hold: after a check that fails, and against who would rather be without them.
+//! Gates hold after a failed check, and against members who try to avoid them.
 
 use std::{fs, path::PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::kit::Desk;
 
-/// A task in a repository, with a manager that has read its contract and a loop of the operator.
+/// A team in a repository, with a manager that acknowledged its contract and a loop set by the operator.
 fn gated(required: &str) -> (Desk, PathBuf) {
     let desk = Desk::in_repo(&[]);
     desk.bind("limits", "boss", "manager");
@@ -50,20 +50,20 @@ fn a_manager_does_not_finish_behind_a_gate_that_it_dropped() {
     let refused = desk.provost(&[&finish[..], &["--as", "boss", "--json"]].concat());
     let refused = refused.exits(4).json();
     let why = refused["error"]["message"].as_str().unwrap();
-    assert!(why.contains("gate_dropped: boss stopped the loop"), "{why}");
+    assert!(why.contains("gate_dropped: boss stopped the operator's loop"), "{why}");
     let next = refused["error"]["next"][0].as_str().unwrap();
-    // To finish is for the operator: typed by who acts for boss it would be just that.
+    // The hint omits `finish`: typed by the caller that acts for boss, it would run as the operator.
     assert!(next.contains("send --to operator ") && next.ends_with(" --as boss"), "{next}");
     let weaker = ["loop", "start", "--require", "notes=asserted"];
     let refused = desk.act("boss", &weaker);
-    assert!(refused.exits(4).stdout.contains("only the operator begins another"), "{refused:?}");
+    assert!(refused.exits(4).stdout.contains("only the operator can replace it"), "{refused:?}");
     assert_eq!(desk.task()["blockers"][0]["code"], "gate_dropped");
-    // With its loop nothing is left that proves the work.
+    // Without its loop, no proof of the work remains.
     desk.provost(&finish).exits(4);
     desk.provost(&[&finish[..], &["--allow", "nothing_proved"]].concat()).ok();
     assert_eq!(desk.task()["state"], "done");
     let status = desk.provost(&["loop", "status", "--task", "limits", "--json"]).ok().json();
-    assert_eq!(status["loop"]["recommendation"], "the task is done");
+    assert_eq!(status["loop"]["recommendation"], "the team is done");
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn the_audit_names_the_member_in_whose_name_it_was_done() {
     desk.provost(&[&["finish"], &own[..], &because].concat()).exits(4);
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
     let deeds = audit["deeds"].as_array().unwrap()[before..].iter();
-    // What Provost tells by itself is nobody's deed.
+    // Provost's own notifications are attributed to no member.
     let deeds: Vec<_> = deeds.filter(|deed| deed["actor"] != "provost").collect();
     assert_eq!(deeds.len(), 9, "{deeds:#?}");
     for deed in deeds {
-        let told = (&deed["by"], &deed["actor"], &deed["channel"]);
+        let attribution = (&deed["by"], &deed["actor"], &deed["channel"]);
         let expected = (&json!("boss"), &json!("operator as boss"), &json!("command line"));
-        assert_eq!(told, expected, "{deed:#}");
+        assert_eq!(attribution, expected, "{deed:#}");
     }
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
     let failure = figures["failures"].as_array().unwrap().last().unwrap().clone();

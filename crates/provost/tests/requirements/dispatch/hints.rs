@@ -1,4 +1,4 @@
-//! What people are told: words of theirs, and the command that helps.
+//! Messages for users: plain text, and the command that helps.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn the_name_of_a_task_that_is_over_means_the_next_task_of_that_name() {
     let second = desk.provost(&pair);
     let second = second.ok();
     assert_eq!(second.stdout.lines().count(), 1, "the id alone is data: {second:?}");
-    assert!(second.stderr.contains("for hand, to be pasted"), "{second:?}");
+    assert!(second.stderr.contains("paste this where you open hand"), "{second:?}");
     let id = second.stdout.trim();
     assert_eq!(desk.task()["id"], id);
     assert_eq!(desk.send("hand", "Begin with the tests."), 1);
@@ -54,7 +54,7 @@ fn refusals_are_in_words_and_name_the_command_that_helps() {
     assert_eq!(refused["error"]["message"], "a worker may not record moves");
     let finish = ["finish", "limits", "--as", "hand", "--because", "it is done, I think"];
     let refused = desk.provost(&finish);
-    assert!(refused.exits(4).stderr.contains("a worker may not pause or end the task"));
+    assert!(refused.exits(4).stderr.contains("a worker may not pause or end the team"));
     desk.bind("limits", "deputy", "manager");
     let refused = desk.act("deputy", &["send", "--to", "hand", "Begin."]).exits(4).json();
     assert!(first_hint(&refused).starts_with("provost manager ack --revision 0 --task "));
@@ -68,8 +68,8 @@ fn refusals_are_in_words_and_name_the_command_that_helps() {
     let empty = desk.provost(&["send", "--to", "hand", "", "--task", "limits"]);
     assert!(empty.exits(2).stderr.contains("the text is empty"), "{empty:?}");
     let set = ["manager", "set", "--recipe", "strict", "--expect", "0"];
-    let told = desk.operate(&set).ok().json();
-    assert!(told["next"][0].as_str().unwrap().ends_with("--expect 0 --task=limits"), "{told}");
+    let reply = desk.operate(&set).ok().json();
+    assert!(reply["next"][0].as_str().unwrap().ends_with("--expect 0 --task=limits"), "{reply}");
     let twice = ["loop", "show", "report", "--field", "a=1", "--field", "a=2"];
     let refused = desk.operate(&twice);
     assert!(refused.exits(2).stdout.contains("given twice"), "{refused:?}");
@@ -147,7 +147,7 @@ fn d18_what_an_agent_is_told_to_do_next_works_in_an_empty_environment() {
     desk.wait_state(&session, |row| row["process"] != "alive");
 }
 
-/// Whoever acts for a member and follows what is suggested goes on as that member, never as the operator.
+/// A caller that acts for a member and follows the suggestions stays that member and never becomes the operator.
 #[test]
 fn what_is_suggested_to_who_acts_for_a_member_says_as_whom() {
     let desk = Desk::new();
@@ -173,13 +173,13 @@ fn what_is_suggested_to_who_acts_for_a_member_says_as_whom() {
     assert!(!shown["next"].as_array().unwrap().iter().any(again), "{}", shown["next"]);
     let finish = ["finish", "limits", "--because", "all of it holds now", "--as", "boss", "--json"];
     of_boss(&desk.provost(&finish).exits(4).json()["error"]["next"]);
-    // What another member has to say is asked for, and not said in its name.
+    // Another member's statement is requested, and not made in its name.
     desk.bind("limits", "deputy", "manager");
     let refused = desk.provost(&finish).exits(4).json();
     let next = refused["error"]["next"].to_string();
     assert!(next.contains("provost send --to deputy TEXT"), "{next}");
     assert!(!next.contains("--as deputy"), "{next}");
-    // To the operator, who is nobody's member, nothing is added.
+    // The operator is not a member, so nothing is added.
     let operator = desk.provost(&["task", "show", "limits", "--json"]).ok().json();
     assert!(!operator["next"].to_string().contains("--as"), "{}", operator["next"]);
 }
@@ -215,7 +215,7 @@ fn what_is_only_offered_is_accepted_first_and_who_forgets_that_is_told() {
     assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
     for command in [&next[0], &next[1]] {
         let words = command.as_str().unwrap().split_whitespace();
-        // Behind the home and the program, as this desk has its own.
+        // After the home and the program, which are specific to this environment.
         let words: Vec<&str> = words.skip_while(|word| *word != "inbox").collect();
         desk.provost(&words).ok();
     }
@@ -236,8 +236,8 @@ fn what_is_suggested_after_a_draft_names_the_task_and_who_drafts_takes_no_messag
     let missing = desk.act("boss", &["criteria", "draft", "--from", "77"]).exits(3).json();
     assert!(first_hint(&missing).starts_with("provost inbox ls --all --task "), "{missing}");
     let replay = |form: &str| {
-        let told = desk.provost(&["replay", "limits", "--as", form, "--json"]).ok().json();
-        told["next"].to_string().contains("--as timeline")
+        let replayed = desk.provost(&["replay", "limits", "--as", form, "--json"]).ok().json();
+        replayed["next"].to_string().contains("--as timeline")
     };
     assert!(replay("compact") && !replay("timeline"));
 }
@@ -263,7 +263,7 @@ fn a_check_that_is_waited_for_and_fails_is_an_error_for_programs_too() {
     desk.operate(&add).ok();
     let failed = desk.operate(&["check", "--criterion", "1", "--wait"]).exits(1).json();
     assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("failed")));
-    assert_eq!(failed["error"]["message"], "`exit 7` did not pass: exit 7", "{failed}");
+    assert_eq!(failed["error"]["message"], "check `exit 7` failed: exit 7", "{failed}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Keys: each names one change of one task, and what has another meaning is never swallowed.
+//! Idempotency keys: each names one change of one team, and a request with another meaning is never swallowed.
 
 use serde_json::json;
 
@@ -84,12 +84,12 @@ fn a_key_is_of_one_continuation_and_of_one_pair() {
     let id = pair("one thing", "one", "arm").ok().json()["id"].clone();
     assert_eq!(pair("one thing", "one", "arm").ok().json()["id"], id, "the same again");
     for other in [pair("another", "one", "arm"), pair("one thing", "two", "arm")] {
-        assert!(other.exits(4).stdout.contains("the key was used before"), "{other:?}");
+        assert!(other.exits(4).stdout.contains("the key was already used"), "{other:?}");
     }
-    assert!(pair("one thing", "one", "leg").exits(4).stdout.contains("the key was used before"));
+    assert!(pair("one thing", "one", "leg").exits(4).stdout.contains("the key was already used"));
 }
 
-/// Runs so many commands at once and gives what became of each.
+/// Runs twelve commands concurrently and returns their outputs.
 fn at_once(desk: &Desk, words: impl Fn(usize) -> Vec<String> + Sync) -> Vec<Output> {
     std::thread::scope(|scope| {
         let begin = |n| {
@@ -114,7 +114,7 @@ fn of_many_who_open_a_task_at_once_one_has_the_key_and_one_has_the_name() {
     let opened: Vec<_> = pairs.iter().filter(|one| one.status.success()).collect();
     let [one] = opened.as_slice() else { panic!("{} pairs have one key", opened.len()) };
     let refused = pairs.iter().filter(|one| !one.status.success());
-    assert!(refused.clone().all(|one| one.exits(4).stdout.contains("the key was used before")));
+    assert!(refused.clone().all(|one| one.exits(4).stdout.contains("the key was already used")));
     let name = one.json()["task"]["name"].as_str().unwrap().to_owned();
     let tasks = desk.provost(&["task", "ls", "--json"]).ok().json()["tasks"].clone();
     let names: Vec<_> = tasks.as_array().unwrap().iter().map(|task| &task["name"]).collect();
@@ -139,7 +139,7 @@ fn what_reads_like_an_id_is_nobodys_name() {
             &["spawn", "--name", name, "--", "true"],
         ] {
             let refused = desk.provost(words);
-            assert!(refused.exits(2).stderr.contains("reads like an id"), "{words:?}: {refused:?}");
+            assert!(refused.exits(2).stderr.contains("looks like an id"), "{words:?}: {refused:?}");
         }
     }
     desk.provost(&["task", "new", "deadbeefs", "--goal", "nine letters are no id"]).ok();

@@ -1,4 +1,4 @@
-//! A task with members who ask for their messages, and short ways to act for them.
+//! A team whose members pull their messages, and short helpers to act as them.
 
 use std::ops::Deref;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::kit::Stage;
 
-/// A stage with the task `limits`: a worker `hand` and a manager `boss`, none of them a session.
+/// An environment with the team `limits`: a worker `hand` and a manager `boss`, neither bound to a session.
 pub(crate) struct Desk {
     stage: Stage,
 }
@@ -25,7 +25,7 @@ impl Desk {
         Self::opened(&[])
     }
 
-    /// The same with further flags of `task new`.
+    /// Like `new`, with further flags for `task new`.
     #[track_caller]
     pub(crate) fn opened(flags: &[&str]) -> Self {
         let desk = Desk { stage: Stage::new() };
@@ -37,7 +37,7 @@ impl Desk {
         desk
     }
 
-    /// The same in a repository with a commit, where its checks can run.
+    /// The same in a repository with a commit, where checks can run; without a manager.
     #[track_caller]
     pub(crate) fn in_repo(flags: &[&str]) -> Self {
         let desk = Desk { stage: Stage::new() };
@@ -53,46 +53,46 @@ impl Desk {
         self.provost(&["task", "bind", task, name, "--role", role]).ok();
     }
 
-    /// Does something to the task as a member.
+    /// Runs a command on the team as a member.
     #[track_caller]
     pub(crate) fn act(&self, member: &str, words: &[&str]) -> Output {
         self.provost(&[words, &["--task", "limits", "--as", member, "--json"]].concat())
     }
 
-    /// Does something to the task as the operator.
+    /// Runs a command on the team as the operator.
     #[track_caller]
     pub(crate) fn operate(&self, words: &[&str]) -> Output {
         self.provost(&[words, &["--task", "limits", "--json"]].concat())
     }
 
-    /// What a command prints that succeeds.
+    /// The standard output of a command that succeeds.
     #[track_caller]
     pub(crate) fn shown(&self, words: &[&str]) -> String {
         self.provost(words).ok().stdout.clone()
     }
 
-    /// Sends a message and gives its number.
+    /// Sends a message and returns its number.
     #[track_caller]
     pub(crate) fn send(&self, to: &str, text: &str) -> u64 {
         let sent = self.operate(&["send", "--to", to, text]).ok().json();
         sent["message"]["no"].as_u64().unwrap()
     }
 
-    /// Takes the next message of a member.
+    /// Takes a member's next message.
     #[track_caller]
     pub(crate) fn next(&self, member: &str, flags: &[&str]) -> Value {
         let taken = self.act(member, &[&["inbox", "next"], flags].concat());
         taken.ok().json()["item"].clone()
     }
 
-    /// Says that a member handled a message.
+    /// Acknowledges a message as a member.
     #[track_caller]
     pub(crate) fn ack(&self, member: &str, item: &Value) -> Output {
         let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
         self.act(member, &["inbox", "ack", &no, "--lease", &lease])
     }
 
-    /// Has the task proved by the operator's word, so that it may be finished.
+    /// Satisfies a criterion by the operator's assertion, so that the team can be finished.
     #[track_caller]
     pub(crate) fn prove(&self) {
         let add = ["criteria", "add", "the wording was read by a person", "--accept"];
@@ -101,13 +101,13 @@ impl Desk {
         self.operate(&["criteria", "satisfy", &no, "--evidence", evidence]).ok();
     }
 
-    /// The task as it is shown.
+    /// The team's row from `task show`.
     #[track_caller]
     pub(crate) fn task(&self) -> Value {
         self.provost(&["task", "show", "limits", "--json"]).ok().json()["task"].clone()
     }
 
-    /// The messages as they are listed.
+    /// All messages from `inbox ls`.
     #[track_caller]
     pub(crate) fn messages(&self) -> Vec<Value> {
         let listed = self.operate(&["inbox", "ls", "--all"]).ok().json();

@@ -1,4 +1,4 @@
-//! Looking back at a task: what was, what happened, who did it and what was refused.
+//! The history of a team: past states, events, their actors, and refusals.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::{
     schemas::{conforms, without_next},
 };
 
-/// Takes instructions one after the other and claims that each is done.
+/// Works on one instruction after another and claims that each is done.
 pub(super) const SERVES: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "serving" }
@@ -26,7 +26,7 @@ steps = [
 ]
 "#;
 
-/// A desk with the worker `arm`, whom Provost drives in a session of its own. Gives the session.
+/// Binds the worker `arm`, driven by Provost in its own session. Returns the session id.
 pub(super) fn with_session(desk: &Desk) -> String {
     desk.configure_talker(SERVES, "[session]\nstop_grace = \"100ms\"\n");
     let session = desk.spawn_in(desk.root(), &["--agent", TALKER, "begin"]);
@@ -39,7 +39,7 @@ pub(super) fn with_session(desk: &Desk) -> String {
         let found = desk.messages().into_iter().find(|one| one["no"] == no);
         found.filter(|one| one["standing"] == "acknowledged")
     });
-    // The second was what it is told of its part.
+    // The second attempt was its onboarding message.
     desk.wait_state(&session, |row| row["attempt"] == 3 && row["sealed"] == true);
     session
 }
@@ -103,7 +103,7 @@ fn a_message_is_followed_into_the_session_that_got_it_and_texts_are_left_out() {
     assert_eq!(replay["sessions"][0]["id"], *session);
     let said = desk.shown(&["replay", "limits", "--as", "transcript", "--content"]);
     let times = |text: &str| said.matches(text).count();
-    // As it was sent, and as the session was given it.
+    // As it was sent, and as the session received it.
     assert_eq!(times("Count the callers."), 2, "{said}");
     assert!(times("that is done") >= 2, "{said}");
     let compact = desk.provost(&["replay", "limits", "--json"]).ok().json();
@@ -136,13 +136,13 @@ fn what_was_refused_is_audited_with_who_asked_and_why() {
             (deed["by"].as_str().unwrap().to_owned(), deed["refused"].as_str().unwrap().to_owned())
         })
         .collect();
-    let told = |by: &str, code: &str| (by.to_owned(), code.to_owned());
+    let refusal = |by: &str, code: &str| (by.to_owned(), code.to_owned());
     assert_eq!(
         refused[..3],
         [
-            told("hand", "not_for_role"),
-            told("boss", "insufficient"),
-            told("operator", "missing_evidence")
+            refusal("hand", "not_for_role"),
+            refusal("boss", "insufficient"),
+            refusal("operator", "missing_evidence")
         ],
         "each thing once: {refused:?}"
     );
@@ -203,7 +203,7 @@ fn a_task_a_session_and_a_run_are_shown_as_they_were() {
     assert_eq!((&born["of"], &born["row"]["sealed"]), (&json!("session"), &json!(false)));
     let early = desk.provost(&["status", &session, "--at", "1", "--json"]).exits(3).json();
     assert!(
-        early["error"]["message"].as_str().unwrap().contains(&format!("it began with {first}")),
+        early["error"]["message"].as_str().unwrap().contains(&format!("it began at event {first}")),
         "{early}"
     );
     let late = desk.provost(&["status", "limits", "--at", "999999", "--json"]).exits(2).json();
@@ -222,7 +222,7 @@ fn what_is_found_says_how_it_is_reached_and_what_to_do_next() {
     let places = |hits: &[Value]| {
         hits.iter().map(|hit| hit["in"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    // The goal is in the task, in the message that told `arm` its part, and in the attempt that began with that.
+    // The goal is in the team, in the onboarding message for `arm`, and in the attempt that it started.
     assert_eq!(places(&search(&["LIMIT", "how"])), ["tasks", "events", "events"]);
     let pairs = search(&["limits", "--in", "pairs"]);
     let members: Vec<&Value> = pairs.iter().map(|hit| &hit["member"]).collect();
@@ -243,7 +243,7 @@ fn what_is_found_says_how_it_is_reached_and_what_to_do_next() {
             desk.provost(&words).ok();
         }
     }
-    // Word for word, where nothing is known of the home.
+    // Verbatim, in an environment that knows nothing of the home.
     desk.send("hand", "Begin with the tests.");
     let receive = pairs[0]["communication"]["receive_command"].as_str().unwrap();
     let mut shell = Command::new("/usr/bin/env");
@@ -295,8 +295,8 @@ fn answers_are_as_their_schemas_say() {
         ("telemetry", &["telemetry"]),
     ];
     for (schema, words) in looks {
-        let told = desk.provost(&[words, &["--json"]].concat()).ok().json();
-        conforms(schema, &without_next(told));
+        let answer = desk.provost(&[words, &["--json"]].concat()).ok().json();
+        conforms(schema, &without_next(answer));
     }
 }
 
@@ -348,7 +348,7 @@ fn messages_end_with_their_task_and_their_member_in_figures_too() {
     desk.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
-    // The operator was told that boss did not handle its message.
+    // The operator was notified that boss did not handle its message.
     assert_eq!(figures["metrics"]["messages"], json!({"cancelled": 2, "dead": 1}));
 }
 
@@ -366,7 +366,7 @@ fn failures_name_their_task_and_say_how_many_are_not_shown() {
         (&json!(2), &json!("limits"))
     );
     let shown = desk.shown(&["telemetry", "--view", "failures"]);
-    assert!(shown.starts_with("2 older ones are not shown\n"), "{}", shown);
+    assert!(shown.starts_with("2 older failures are not shown\n"), "{}", shown);
     assert!(shown.contains("limits · operator"), "{}", shown);
 }
 
@@ -389,7 +389,7 @@ fn nobody_is_reached_in_a_task_that_is_over() {
         rows(&found, "hits")
     };
     let shown = desk.shown(&["search", "limits", "--in", "pairs"]);
-    assert!(shown.contains("asks for them") && !shown.contains("PROVOST_HOME"), "{}", shown);
+    assert!(shown.contains("polled") && !shown.contains("PROVOST_HOME"), "{}", shown);
     assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_object()));
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
     assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_null()));

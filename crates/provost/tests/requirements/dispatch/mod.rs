@@ -1,4 +1,4 @@
-//! Tasks that stand alone, by the commands that people and programs use.
+//! Teams, through the commands that users and programs run.
 
 mod bundles;
 mod criteria;

@@ -1,4 +1,4 @@
-//! Pictures that Provost compares, as evidence of a loop and for a criterion.
+//! Pictures that Provost compares, as evidence for a loop or a criterion.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::kit::Desk;
 
-/// Writes a picture of 100 points in one colour, with so many of them in another.
+/// Writes a picture of 100 pixels in one colour, `other` of them in another.
 fn picture(path: &Path, other: usize) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let points = (0..100).flat_map(|n| if n < other { [200, 0, 0] } else { [10, 20, 30] });
@@ -21,7 +21,7 @@ fn picture(path: &Path, other: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// A task `page` in a repository, with a worker in the checkout itself.
+/// The team `page` in a repository, with a worker in the checkout itself.
 fn page(flags: &[&str]) -> (Desk, Repo) {
     let desk = Desk::new();
     let repo = desk.repo("site");
@@ -38,7 +38,7 @@ fn check(desk: &Desk, words: &[&str]) -> provost_testkit::harness::Output {
     desk.provost(&[&["check"], words, &["--task", "page", "--json"]].concat())
 }
 
-/// The newest check of the task that was done, of so many.
+/// Waits until `times` checks are done, and returns the data of the newest.
 fn done(desk: &Desk, times: usize) -> Value {
     eventually("the pictures are compared", || {
         let all = desk.provost(&["events", "--json", "--limit", "10000"]).ok().json();
@@ -117,7 +117,7 @@ fn what_is_no_picture_is_told_with_its_reason() {
     check(&desk, &evidence).ok();
     let bad = done(&desk, 2);
     let tail = bad["receipt"]["tail"].as_str().unwrap();
-    assert!(tail.contains("shots/start.png is no PNG picture"), "{tail}");
+    assert!(tail.contains("shots/start.png is not a readable PNG picture"), "{tail}");
     assert_eq!(bad["receipt"]["end"], serde_json::json!({"exit": 2}));
     for wrong in [["/etc/hostname", "a.png"], ["a.png", "../b.png"], ["a.png", "a.png"]] {
         let words = [&["--evidence", "screens", "--pictures"], &wrong[..]].concat();

@@ -1,4 +1,4 @@
-//! A manager that is rules of `provost.toml` and no model, by the commands that people use.
+//! A manager made of rules in `provost.toml` instead of a model, through the user commands.
 
 use provost_testkit::harness::eventually;
 use serde_json::Value;
@@ -11,7 +11,7 @@ fn shown(desk: &Desk) -> Value {
     desk.provost(&["task", "show", "shop", "--json"]).ok().json()["task"].clone()
 }
 
-/// Takes the clerk's next message, and says that it was handled.
+/// Takes the clerk's next message and acknowledges it.
 fn handled(desk: &Desk) -> Value {
     let clerk = ["--task", "shop", "--as", "clerk", "--json"];
     let next = ["inbox", "next", "--wait", "--timeout", "60"];
@@ -38,7 +38,7 @@ fn a_policy_checks_sends_back_and_finishes_without_anyone_asking() {
     assert_eq!((&back["from"], &back["trust"]), (&"policy".into(), &"instructs".into()), "{back}");
     let text = back["text"].as_str().unwrap();
     assert!(text.starts_with("The gate is shut.\n\n`test -e SOLD`: exit 1"), "{text}");
-    // It was handled and nothing was done: it comes back once more, and then it is there.
+    // It was acknowledged without any work: it comes back once more, and then the work is there.
     handled(&desk);
     repo.write("SOLD", "yes\n");
     repo.commit("sold");
@@ -63,9 +63,9 @@ fn a_policy_that_there_is_not_opens_nothing() {
 fn a_recipe_holds_only_when_its_summary_is_confirmed() {
     let desk = Desk::new();
     let set = ["manager", "set", "--recipe", "strict", "--expect", "0"];
-    let told = desk.operate(&set).ok().json();
-    assert_eq!(told["changed"], false);
-    assert!(told["summary"].as_array().unwrap().len() > 5, "{told}");
+    let reply = desk.operate(&set).ok().json();
+    assert_eq!(reply["changed"], false);
+    assert!(reply["summary"].as_array().unwrap().len() > 5, "{reply}");
     assert_eq!(desk.task()["mode"], "guided");
     desk.operate(&[&set[..], &["--yes"]].concat()).ok();
     assert_eq!((&desk.task()["mode"], &desk.task()["revision"]), (&"strict".into(), &1.into()));

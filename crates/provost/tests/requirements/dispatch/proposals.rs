@@ -1,4 +1,4 @@
-//! What comes next, by two blind proposals and a reviewer.
+//! Choosing the next step by two blind proposals and a reviewer.
 
 use serde_json::{Value, json};
 
@@ -40,8 +40,11 @@ fn what_a_worker_proposes_is_shown_to_nobody_before_the_manager_wrote_its_own() 
         .exits(4);
     let because = ["--because", "it is smaller, and shows more"];
     desk.act("eye", &[&["task", "choose", "worker"], &because[..]].concat()).ok();
-    let told = desk.next("boss", &[]);
-    assert!(told["text"].as_str().unwrap().contains("what hand proposes comes next"), "{told}");
+    let message = desk.next("boss", &[]);
+    assert!(
+        message["text"].as_str().unwrap().contains("the proposal of hand comes next"),
+        "{message}"
+    );
     assert_eq!(desk.task()["state"], "active");
 }
 

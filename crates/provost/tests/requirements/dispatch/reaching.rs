@@ -1,4 +1,4 @@
-//! Every session and member says how it gets what is sent to it; who is bound late is told its part.
+//! Every session and member shows its delivery channel; a member bound late gets an onboarding message.
 
 use std::{fs, process::Command};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::kit::Desk;
 use crate::kit::{HANGS, TALKER, kill, output_of};
 
-/// Takes whatever comes, and writes it down.
+/// Accepts any input, and records it.
 const LISTENS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "before" }
@@ -83,7 +83,7 @@ fn a_session_that_is_bound_later_is_told_its_part_and_says_by_what_it_acts() {
     let members = bound["task"]["members"].as_array().unwrap().clone();
     let arm = members.iter().find(|one| one["name"] == "arm").unwrap();
     assert_eq!(arm["communication"]["can_push"], true, "{arm}");
-    let got = eventually("it is told its part", || {
+    let got = eventually("the onboarding message", || {
         let got = fs::read_to_string(repo.path().join("got")).ok()?;
         got.contains("You are arm, a worker of the task").then_some(got)
     });
@@ -110,7 +110,7 @@ fn a_plain_command_that_is_bound_asks_for_its_messages() {
     assert!(desk.shown(&["status", &session]).contains("asks for its messages"));
 }
 
-/// Answers one instruction, and hears nothing more.
+/// Answers one instruction, and reads no further input.
 const DEAF: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -126,7 +126,7 @@ emit = { type = "turn_ended", status = "ok", text = "I am ready; nothing was cha
 hang = true
 "#;
 
-/// D2, D3: a message is handled by who begins with it, and what a worker answers reaches its manager.
+/// D2, D3: a message is handled by the launch that starts with it, and a worker's answer reaches its manager.
 #[test]
 fn d3_a_worker_that_dies_before_it_begins_is_given_its_message_again() {
     let desk = Desk::new();
@@ -138,8 +138,8 @@ fn d3_a_worker_that_dies_before_it_begins_is_given_its_message_again() {
     let opened = desk.provost_in(repo.path(), &[&pair[..], &more].concat()).ok().json();
     let session = opened["task"]["members"][0]["session"].as_str().unwrap().to_owned();
     let next = ["inbox", "next", "--task", "count", "--as", "me", "--wait", "--json"];
-    let told = desk.provost(&next).ok().json()["item"]["text"].to_string();
-    assert!(told.contains("> I am ready; nothing was changed."), "{told}");
+    let text = desk.provost(&next).ok().json()["item"]["text"].to_string();
+    assert!(text.contains("> I am ready; nothing was changed."), "{text}");
     desk.provost(&["send", "--to", "arm", "Count them.", "--task", "count"]).ok();
     let sent = || {
         let listed = desk.provost(&["inbox", "ls", "--all", "--task", "count", "--json"]);
@@ -147,7 +147,7 @@ fn d3_a_worker_that_dies_before_it_begins_is_given_its_message_again() {
         let mut messages = listed.as_array().unwrap().iter();
         messages.find(|one| one["text"] == "Count them.").unwrap().clone()
     };
-    // It was written into the pipe, and nobody reads there.
+    // It was written into the pipe, and no process reads it.
     desk.wait_state(&session, |row| {
         let messages = row["messages"].as_array().unwrap();
         messages.last().is_some_and(|one| one["fate"] == "delivered")

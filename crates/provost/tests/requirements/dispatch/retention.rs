@@ -1,4 +1,4 @@
-//! What a task costs on the disk is bounded: nothing is written for asking, and what is over is put away.
+//! A team's disk use is bounded: polling writes nothing, and finished teams are archived.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn d15_asking_in_vain_writes_nothing() {
         desk.act("hand", &["loop", "status"]);
     }
     assert_eq!(newest(&desk), before);
-    // Nor does who is refused the same thing again and again.
+    // Neither does a repeated refusal of the same request.
     let beg = || {
         let finish = ["finish", "limits", "--as", "hand", "--because", "it is done, I think"];
         desk.provost(&finish).exits(4);
@@ -40,21 +40,22 @@ fn d15_a_task_that_is_over_is_archived_like_a_session_and_says_so() {
     let session = with_session(&desk);
     desk.wait_state(&session, |row| row["process"] != "alive");
     let archive = ["ledger", "archive", "--older-than", "0s", "--apply", "--json"];
-    // The next message takes the session up again, so it stays as long as its task may send one.
+    // The next message would resume the session, so it stays as long as its team can send one.
     let kept = eventually("the session could be put away", || {
         let archived = desk.provost(&archive).ok().json();
         assert_eq!(archived["streams"], 0, "{archived}");
         (archived["kept"] == 1).then_some(archived)
     });
     assert_eq!(kept["records"], 0, "{kept}");
-    let told = desk.shown(&["ledger", "archive", "--older-than", "0s"]);
-    assert!(told.contains("kept 1 sessions that work for a task"), "{}", told);
+    let output = desk.shown(&["ledger", "archive", "--older-than", "0s"]);
+    assert!(output.contains("kept 1 sessions that work for an open team"), "{}", output);
     let before = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it any more"]).ok();
     eventually("the task and its session are put away", || {
         desk.provost(&archive).ok();
-        let told = desk.provost(&["replay", "limits", "--json"]).ok().json();
-        (told["task"]["archived"] == true && told["sessions"][0]["archived"] == true).then_some(())
+        let output = desk.provost(&["replay", "limits", "--json"]).ok().json();
+        (output["task"]["archived"] == true && output["sessions"][0]["archived"] == true)
+            .then_some(())
     });
     let after = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
     let length = |replay: &Value| replay["rows"].as_array().unwrap().len();
@@ -109,7 +110,7 @@ fn d15_what_a_worker_of_an_open_task_left_is_kept_until_the_task_is_over() {
     let kept = desk.provost(&gc).ok().json();
     assert_eq!(kept["removed"], json!([]), "{kept}");
     assert_eq!(kept["kept"][0]["path"], place, "{kept}");
-    assert_eq!(kept["kept"][0]["reason"], "it works for the task shop", "{kept}");
+    assert_eq!(kept["kept"][0]["reason"], "it belongs to team shop", "{kept}");
     assert!(std::path::Path::new(place).exists());
     desk.provost(&["task", "cancel", "shop", "--because", "nobody needs it"]).ok();
     desk.provost(&gc).ok();

@@ -1,4 +1,4 @@
-//! Members that are agents: they act on their task by tools, rest between messages, and are woken by what happens.
+//! Members that are agents: they act through tools, idle between messages, and are woken by events.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{
     reports::tools_as,
 };
 
-/// Begins a conversation, and the turn of its contract.
+/// Starts a conversation, and the turn for its contract.
 const BEGINS: &str = r#"
 [[step]]
 emit = { type = "ready" }
@@ -25,7 +25,7 @@ const ENDS_TURN: &str = r#"
 emit = { type = "turn_ended", status = "ok" }
 "#;
 
-/// Waits for the next message, and writes it down.
+/// Waits for the next message, and records it.
 fn woken(file: &str) -> String {
     format!(
         "[[step]]\nwait_input = {{ type = \"steer\" }}\n[[step]]\nemit = {{ type = \"turn_started\" }}\n\
@@ -33,7 +33,7 @@ fn woken(file: &str) -> String {
     )
 }
 
-/// Calls a tool, and writes down what it is answered.
+/// Calls a tool, and records its answer.
 fn call(id: &str, tool: &str, arguments: &str) -> String {
     format!(
         "[[step]]\nemit = {{ type = \"call\", id = \"{id}\", tool = \"provost_task_{tool}\", arguments = {arguments} }}\n\
@@ -48,7 +48,7 @@ fn wait_file(name: &str) -> String {
 
 const RESTS: &str = "[[step]]\nhang = true\n";
 
-/// A task `limits` whose manager `boss` and worker `hand` are scripted agents in one directory.
+/// The team `limits`, whose manager `boss` and worker `hand` are scripted agents in one directory.
 struct Pair {
     stage: Stage,
     repo: Repo,
@@ -78,7 +78,7 @@ impl Pair {
             "--no-worktree",
             "--json",
         ];
-        // What is checked is committed, so the work is in a repository.
+        // Checks run on commits, so the work is in a repository.
         let repo = stage.repo("work");
         let opened = stage.provost_in(repo.path(), &[&words, flags].concat()).ok().json();
         let members = opened["task"]["members"].as_array().unwrap().clone();
@@ -130,7 +130,7 @@ fn d6_completion_reaches_the_manager_without_anyone_calling_anything() {
     assert!(news.contains("hand (worker): idle"), "{news}");
     pair.stage.wait(&pair.hand, "idle");
     pair.stage.wait(&pair.boss, "idle");
-    // Both rest, and are neither asked for a result nor ended.
+    // Both are idle, and are neither asked for a result nor stopped.
     for id in [&pair.boss, &pair.hand] {
         assert!(pair.stage.events_of(id, "result.asked").is_empty());
         assert!(pair.stage.events_of(id, "attempt.sealed").is_empty());
@@ -219,11 +219,11 @@ fn d14_d22_a_workers_tools_and_token_end_no_loop_no_pair_and_judge_nothing() {
     let malformed = pair.answer("w6");
     assert_eq!(malformed["code"], "malformed", "{malformed}");
     for (n, words) in tried.iter().enumerate() {
-        let told = eventually("it was tried by hand", || pair.written(&format!("done{n}")));
-        assert!(!told.trim_end().ends_with("\n0"), "{words}: {told}");
+        let printed = eventually("it was tried by hand", || pair.written(&format!("done{n}")));
+        assert!(!printed.trim_end().ends_with("\n0"), "{words}: {printed}");
         assert!(
-            ["may not", "only", "act for nobody else"].iter().any(|part| told.contains(part)),
-            "{words}: {told}"
+            ["may not", "only", "may only act as"].iter().any(|part| printed.contains(part)),
+            "{words}: {printed}"
         );
     }
     let task = pair.task();
@@ -234,7 +234,7 @@ fn d14_d22_a_workers_tools_and_token_end_no_loop_no_pair_and_judge_nothing() {
     let events = events["events"].as_array().unwrap();
     let kept = events.iter().filter(|one| one["kind"] == "task.action_refused");
     let kept: Vec<&Value> = kept.filter(|one| one["session"] == *id).collect();
-    // What is asked for in vain again by whatever way is kept once.
+    // A repeated refusal is recorded once, whatever the channel.
     assert!(kept.len() >= 4, "{kept:#?}");
     assert!(kept.iter().all(|one| one["data"]["code"] == "not_for_role"), "{kept:#?}");
 }
@@ -273,7 +273,7 @@ emit = { type = "turn_ended", status = "interrupted" }
     }
     assert_eq!(pair.answer("m5")["repeated"], true);
     assert_eq!(pair.answer("m5")["message"]["no"], pair.answer("m4")["message"]["no"]);
-    let got = eventually("it is told what comes instead", || {
+    let got = eventually("the replacement instruction", || {
         pair.written("got").filter(|text| text.contains("leave that"))
     });
     assert!(got.contains("begin"), "{got}");
@@ -330,7 +330,7 @@ fn a_check_that_a_member_asks_for_is_run_and_told_to_it() {
         assert_eq!(pair.answer(id)["ok"], true, "{id}: {}", pair.answer(id));
     }
     assert_eq!(pair.answer("m4")["check"], 1, "{}", pair.answer("m4"));
-    let news = eventually("what came of it is told", || {
+    let news = eventually("the result of the check", || {
         pair.written("news").filter(|news| news.contains("check 1 for criterion 1"))
     });
     assert!(news.contains("`true`"), "{news}");
@@ -338,10 +338,10 @@ fn a_check_that_a_member_asks_for_is_run_and_told_to_it() {
     assert_eq!(criterion().as_deref(), Some("satisfied"), "{news}");
     let finished = pair.answer("m5");
     assert_eq!(finished["ok"], true, "{finished}");
-    let told = eventually("the manager hears that it is done", || {
-        pair.written("news").filter(|news| news.contains("the task is done"))
+    let report = eventually("the manager hears that it is done", || {
+        pair.written("news").filter(|news| news.contains("the team is done"))
     });
-    assert_eq!(told.matches("the task is done").count(), 1);
+    assert_eq!(report.matches("the team is done").count(), 1);
     assert_eq!(pair.task()["state"], "done");
 }
 
@@ -370,13 +370,13 @@ fn members_act_through_the_mcp_server_and_a_call_counts_once() {
     let answers = tools_as(&pair.stage, &who, &["--role", "manager"], &messages);
     let listed = answers[0]["result"]["tools"].to_string();
     assert!(listed.contains("provost_task_finish") && !listed.contains("provost_report"));
-    let told = |n: usize| -> Value {
+    let answer = |n: usize| -> Value {
         let result = &answers[n]["result"];
         assert_eq!(result["isError"], false, "{result}");
         serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
     };
-    assert_eq!(told(2), told(3), "the same call has the same answer");
-    assert_eq!(told(4)["you"]["name"], "boss");
+    assert_eq!(answer(2), answer(3), "the same call has the same answer");
+    assert_eq!(answer(4)["you"]["name"], "boss");
     assert_eq!(pair.messages("hand").len(), 1);
 }
 
@@ -392,22 +392,22 @@ emit = { type = "turn_ended", status = "interrupted" }
     let hand = [BEGINS, left, &woken("got"), ENDS_TURN, RESTS];
     let pair = Pair::open(&boss, &hand, &[]);
     pair.stage.wait(&pair.hand, "working");
-    let told = |by: &str, words: &[&str]| {
+    let run_as = |by: &str, words: &[&str]| {
         let whose = ["--task", "limits", "--as", by];
         pair.stage.provost(&[words, &whose].concat())
     };
     let interrupt = ["interrupt", "--member", "hand", "leave that"];
-    let unread = told("boss", &interrupt);
+    let unread = run_as("boss", &interrupt);
     assert!(unread.exits(4).stderr.contains("provost manager ack --revision 0"), "{unread:?}");
-    told("boss", &["manager", "ack", "--revision", "0"]).ok();
-    let worker = told("hand", &interrupt);
+    run_as("boss", &["manager", "ack", "--revision", "0"]).ok();
+    let worker = run_as("hand", &interrupt);
     assert!(worker.exits(4).stderr.contains("a worker may not interrupt"), "{worker:?}");
-    let done = told("boss", &interrupt);
-    assert!(done.ok().stdout.contains("hand of limits is told to leave its turn"), "{done:?}");
-    let got = eventually("it is told what comes instead", || pair.written("got"));
+    let done = run_as("boss", &interrupt);
+    assert!(done.ok().stdout.contains("asked hand of limits to leave its turn"), "{done:?}");
+    let got = eventually("the replacement instruction", || pair.written("got"));
     assert!(got.contains("leave that"), "{got}");
-    let other = told("boss", &["compact", "--member", "nobody"]);
-    assert!(other.exits(3).stderr.contains("nobody is not bound"), "{other:?}");
+    let other = run_as("boss", &["compact", "--member", "nobody"]);
+    assert!(other.exits(3).stderr.contains("nobody is not a member"), "{other:?}");
     let session = pair.stage.provost(&["interrupt", &pair.hand, "--task", "limits"]);
     assert!(session.exits(2).stderr.contains("--member"), "{session:?}");
 }

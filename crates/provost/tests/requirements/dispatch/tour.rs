@@ -1,4 +1,4 @@
-//! The tour is played by the program itself, and checks itself.
+//! The program plays the tour itself, and checks itself.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::kit::Stage;
 #[test]
 fn the_tour_of_dispatch_plays_through_and_leaves_nothing() {
     let stage = Stage::new();
-    let told = stage.provost(&["tour", "dispatch"]).ok().stdout.clone();
+    let output = stage.provost(&["tour", "dispatch"]).ok().stdout.clone();
     for part in [
         "$ provost pair ",
         "missing_evidence: evidence is missing: tests, report",
@@ -16,9 +16,9 @@ fn the_tour_of_dispatch_plays_through_and_leaves_nothing() {
         "limits · task",
         "They are the same.",
     ] {
-        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+        assert!(output.contains(part), "{part:?} is not in:\n{output}");
     }
-    assert!(!told.contains('\u{1b}'), "colours are for terminals");
+    assert!(!output.contains('\u{1b}'), "colours are for terminals");
     let temporary = stage.root().join("tmp");
     let left: Vec<_> = fs::read_dir(&temporary)
         .unwrap()

@@ -1,4 +1,4 @@
-//! Waits that end, keys that belong to one member, a finish that means something, and messages that nobody loses.
+//! Waits that end, keys that belong to one member, a finish that requires proof, and messages that are never lost.
 
 use std::{fs, path::PathBuf, thread};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::kit::Desk;
 use crate::kit::{HANGS, TALKER, output_of};
 
-/// Takes one instruction, does nothing and says that it is done.
+/// Takes one instruction, does nothing and claims completion.
 const IDLES: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -24,7 +24,7 @@ emit = { type = "turn_ended", status = "ok" }
 hang = true
 "#;
 
-/// A check that runs until its gate is opened.
+/// A check that blocks until its gate file exists.
 struct Gate {
     path: PathBuf,
 }
@@ -43,7 +43,7 @@ impl Gate {
     }
 }
 
-/// A task in a repository with a manager, and a criterion whose check waits for its gate.
+/// A team in a repository with a manager, and a criterion whose check waits for its gate.
 fn gated() -> (Desk, Gate) {
     let desk = Desk::in_repo(&[]);
     desk.bind("limits", "boss", "manager");
@@ -56,7 +56,7 @@ fn gated() -> (Desk, Gate) {
 
 const CHECK: [&str; 3] = ["check", "--criterion", "1"];
 
-/// Runs a command of the task in a thread, and gives what it came to.
+/// Runs a team command in a thread; joining it returns the output.
 fn aside(desk: &Desk, words: &[&str]) -> thread::JoinHandle<Output> {
     let command = desk.command(&[words, &["--task", "limits", "--json"]].concat());
     thread::spawn(move || output_of(command))
@@ -110,7 +110,7 @@ fn f7_s1_check_wait_ends_with_the_team() {
     });
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let ended = joined.join().unwrap();
-    assert!(error(ended.exits(1)).contains("the task is cancelled: nobody needs it"), "{ended:?}");
+    assert!(error(ended.exits(1)).contains("the team is cancelled: nobody needs it"), "{ended:?}");
     // The other may have asked after the end.
     assert_ne!(waiting.join().unwrap().code(), Some(0));
     gate.open();
@@ -179,7 +179,7 @@ fn f7_s2_key_with_other_content_is_refused() {
     }
     desk.operate(&["criteria", "add", "two callers are told to wait", "--key", "c"]).ok();
     let other = desk.operate(&["criteria", "add", "three callers are told to wait", "--key", "c"]);
-    assert!(error(other.exits(4)).contains("the key was used before"), "{other:?}");
+    assert!(error(other.exits(4)).contains("the key was already used"), "{other:?}");
     assert_eq!(desk.task()["criteria"].as_array().unwrap().len(), 1);
 }
 
@@ -211,7 +211,7 @@ fn f7_s4_finish_of_what_nothing_proves_is_refused() {
     let desk = Desk::new();
     let refused = finish(&desk, &[]);
     assert!(error(refused.exits(4)).contains("nothing_proved"), "{refused:?}");
-    // Only the operator lets it pass, and only by its name.
+    // Only the operator can override this, and only with the explicit flag.
     let refused = finish(&desk, &["--as", "boss", "--allow", "nothing_proved"]);
     assert!(error(refused.exits(4)).contains("only the operator"), "{refused:?}");
     finish(&desk, &["--allow", "check_failed"]).exits(2);
@@ -219,7 +219,7 @@ fn f7_s4_finish_of_what_nothing_proves_is_refused() {
     assert_eq!(done["task"]["allowed"][0]["code"], "nothing_proved");
     assert!(desk.shown(&["task", "show", "limits"]).contains("allowed"), "it is shown");
     let audit = desk.shown(&["audit", "limits"]);
-    assert!(audit.contains("finish allowed in spite of: nothing_proved"), "{audit}");
+    assert!(audit.contains("finish allowed despite: nothing_proved"), "{audit}");
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn f7_s5_retire_refuses_hands_over_or_tells() {
     let retire = ["task", "retire", "limits", "arm", "--because", "its part is done"];
     desk.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
     let news = desk.next("boss", &[])["text"].as_str().unwrap().to_owned();
-    assert!(news.contains("arm has left the task"), "{news}");
+    assert!(news.contains("arm has left the team"), "{news}");
     assert!(news.contains("Count the callers.") && news.contains("Now the tests."), "{news}");
     let requeue = ["inbox", "requeue", "2", "--because", "another does it", "--to", "leg"];
     let requeued = desk.act("boss", &requeue).ok().json();

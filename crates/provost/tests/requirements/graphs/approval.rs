@@ -1,4 +1,4 @@
-//! Plans that a person has to approve of.
+//! Plans that need approval.
 
 use std::fs;
 
@@ -63,12 +63,12 @@ fn e04_a_rejected_plan_is_a_failure_with_hook_reason_and_exit_code() {
     site.stage.provost(&["deny", "mine", "--because", "too many tasks"]).ok();
     let row = site.stage.sealed("mine");
     site.stage.provost(&["monitor", "mine"]).exits(1);
-    let told = site.stage.provost(&["status", "mine"]).ok().stdout.clone();
-    assert!(told.contains("failed (plan)"), "{told}");
-    assert!(told.contains("the plan was rejected: too many tasks"), "{told}");
+    let status = site.stage.provost(&["status", "mine"]).ok().stdout.clone();
+    assert!(status.contains("failed (plan)"), "{status}");
+    assert!(status.contains("the plan was rejected: too many tasks"), "{status}");
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("plan")), "{row:#}");
     let hooked = eventually("the hook", || filled(site.stage.file("hook-failed")));
     assert!(hooked.contains("too many tasks"), "{hooked}");
     assert!(!site.stage.home.root().join("hook-completed").exists());
-    assert!(site.log().is_empty(), "nobody worked on it");
+    assert!(site.log().is_empty(), "no agent worked on it");
 }

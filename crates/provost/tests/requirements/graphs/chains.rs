@@ -1,4 +1,4 @@
-//! Tasks after each other: one conversation, or a hand-over that is told.
+//! Chained tasks: one conversation, or a recorded handover.
 
 use std::fs;
 
@@ -16,9 +16,9 @@ const CHAIN: [Scripted<'static>; 3] = [
 #[track_caller]
 fn one_conversation(site: &Site) {
     let log = site.log();
-    let tasks: Vec<&str> = log.iter().map(|told| told.task.as_str()).collect();
+    let tasks: Vec<&str> = log.iter().map(|entry| entry.task.as_str()).collect();
     assert_eq!(tasks, ["one", "two", "three"]);
-    assert!(log.iter().all(|told| told.session == log[0].session), "{log:?}");
+    assert!(log.iter().all(|entry| entry.session == log[0].session), "{log:?}");
     assert_eq!((log[1].thread.as_str(), log[2].thread.as_str()), ("t", "t"));
 }
 
@@ -39,7 +39,7 @@ fn r18_a_conversation_goes_on_over_deaths_of_the_daemon() {
     let site = Site::new(&CHAIN);
     let hold = site.stage.file("hold");
     fs::write(&hold, "").unwrap();
-    // The check of the first holds it back from the branch, so that the daemon dies between the tasks too.
+    // The check of the first task delays its merge, so that the daemon also dies between the tasks.
     let check = format!(
         "test -e two.txt || {{ touch {0}; while test -e {0}; do sleep 0.01; done; }}",
         site.stage.file("between")
@@ -49,7 +49,7 @@ fn r18_a_conversation_goes_on_over_deaths_of_the_daemon() {
     site.stage.daemon().kill();
     fs::remove_file(site.stage.file("between")).unwrap();
     site.stage.wait_state(&id, |_| true);
-    site.appears("told/two.1");
+    site.appears("instructions/two.1");
     site.stage.daemon().kill();
     fs::remove_file(&hold).unwrap();
     let row = site.ended(&id);
@@ -62,7 +62,7 @@ fn r18_a_conversation_whose_worktree_is_gone_is_handed_over_and_that_is_recorded
     let waits = "while ! test -e $root/go-one; do sleep 0.01; done; echo 1 > one.txt";
     let [_, two, three] = CHAIN;
     let site = Site::new(&[("zero", &[], "echo 0 > zero.txt"), ("one", &[], waits), two, three]);
-    // What is merged second is checked until the worktree that it came from was taken away.
+    // The check of the second merge runs until its worktree was removed.
     let root = site.stage.home.root().display().to_string();
     let check = format!(
         "test ! -e zero.txt || test ! -e one.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.01; done; }}"
@@ -83,11 +83,11 @@ fn r18_a_conversation_whose_worktree_is_gone_is_handed_over_and_that_is_recorded
     assert_eq!((&handed[0]["task"], &handed[0]["from"]), (&json!("two"), &json!(session)));
     assert!(handed[0]["reason"].as_str().unwrap().contains("is gone"), "{handed:#?}");
     let words = site.told("two", 1);
-    assert!(words.contains("one, told 1 times"), "what was said of it is handed over: {words}");
+    assert!(words.contains("one, instruction 1"), "the report is handed over: {words}");
     let [two, three] = ["two", "three"].map(|task| site.told_of(task)[0].session.clone());
     assert_ne!(two, session);
     assert_eq!(two, three, "from there on it is one conversation again");
-    // It is written when the outcome is sealed already.
+    // It is written after the outcome is sealed.
     let card = eventually("the report card", || {
         let card = site.stage.provost(&["report-card", &id]);
         (card.code() == Some(0)).then_some(card.stdout)

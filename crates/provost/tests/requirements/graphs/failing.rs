@@ -1,4 +1,4 @@
-//! Tasks that fail, and runs that are called off: what is done stays, and what is left can be taken up.
+//! Failed tasks and cancelled runs: finished work stays, and the rest can be resumed.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::kit::lives;
 
 const WITH_A_FAILURE: [Scripted<'static>; 4] = [
     ("good", &[], "echo g > good.txt"),
-    ("bad", &[], "test -e $root/mended && echo b > bad.txt || claim=failed"),
+    ("bad", &[], "test -e $root/fixed && echo b > bad.txt || claim=failed"),
     ("behind", &["bad"], "echo b > behind.txt"),
     ("beside", &["good"], "echo b > beside.txt"),
 ];
@@ -18,9 +18,9 @@ const WITH_A_FAILURE: [Scripted<'static>; 4] = [
 fn a_task_that_fails_for_good_holds_up_only_what_is_after_it_and_is_all_that_a_resume_takes_up() {
     let site = Site::new(&WITH_A_FAILURE);
     let plan = site.stage.file("plan.toml");
-    let told = site.ask(&["--plan", &plan, "--name", "mine", "--check", "true"]);
-    let told = told.exits(1);
-    assert!(told.stdout.contains("2 of 4 tasks are merged; bad: "), "{told:#?}");
+    let output = site.ask(&["--plan", &plan, "--name", "mine", "--check", "true"]);
+    let output = output.exits(1);
+    assert!(output.stdout.contains("2 of 4 tasks are merged; bad: "), "{output:#?}");
     let row = site.stage.status("mine");
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
     let id = row["id"].as_str().unwrap();
@@ -34,13 +34,13 @@ fn a_task_that_fails_for_good_holds_up_only_what_is_after_it_and_is_all_that_a_r
     for (task, end) in [
         ("good", "merged; by "),
         ("bad", "not merged: failed"),
-        ("behind", "not merged: not begun"),
+        ("behind", "not merged: not started"),
     ] {
         let line = card.lines().find(|line| line.contains(&format!("The task {task}"))).unwrap();
         assert!(line.contains(end), "{line}");
     }
 
-    site.sign("mended");
+    site.sign("fixed");
     site.stage.provost(&["resume", "mine"]).ok();
     let row = site.ended_again(id, 2);
     assert_eq!(
@@ -48,10 +48,10 @@ fn a_task_that_fails_for_good_holds_up_only_what_is_after_it_and_is_all_that_a_r
         (&json!("succeeded"), &json!(4)),
         "{row:#}"
     );
-    let told = |task: &str| site.told_of(task).len();
-    assert_eq!(["good", "bad", "behind", "beside"].map(told), [1, 2, 1, 1]);
+    let times = |task: &str| site.told_of(task).len();
+    assert_eq!(["good", "bad", "behind", "beside"].map(times), [1, 2, 1, 1]);
     let bad = site.told_of("bad");
-    assert_eq!(bad[0].session, bad[1].session, "the same conversation goes on");
+    assert_eq!(bad[0].session, bad[1].session, "the same conversation continues");
     assert_eq!(site.files_at(&branch).len(), 5);
 }
 
@@ -75,14 +75,14 @@ fn a_task_that_is_refuted_by_its_checks_is_given_to_another_agent() {
     let id = site.opened(&["--check", "grep -q 2 tries.txt"]);
     let row = site.ended(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    let told = site.told_of("refuted");
-    assert_eq!(told.len(), 2);
-    assert_ne!(told[0].session, told[1].session);
+    let instructions = site.told_of("refuted");
+    assert_eq!(instructions.len(), 2);
+    assert_ne!(instructions[0].session, instructions[1].session);
     let retried = site.events(&id, "run.task_retried");
     assert_eq!((retried.len(), &retried[0]["fresh"]), (1, &json!(true)), "{retried:#?}");
 }
 
-/// Leaves its work, and then a process below it that does not end by itself.
+/// Leaves its work, and then a child process that never exits by itself.
 fn endless(name: &str) -> String {
     format!(
         "echo {name} > {name}.txt; sh -c 'echo $$ > '$root'/pid-{name}.new; mv '$root'/pid-{name}.new '$root'/pid-{name}; exec sleep 600'"
@@ -109,7 +109,7 @@ fn a_run_that_is_cancelled_while_three_work_leaves_no_process_and_keeps_all_work
     assert_eq!((&row["state"], &row["detail"]), (&json!("cancelled"), &json!("enough")), "{row:#}");
     for name in names {
         let pid = fs::read_to_string(site.stage.file(&format!("pid-{name}"))).unwrap();
-        assert!(!lives(pid.trim().parse().unwrap()), "{name} goes on");
+        assert!(!lives(pid.trim().parse().unwrap()), "{name} still runs");
         let session = &site.told_of(name)[0].session;
         let worktree = site.stage.status(session)["worktree"]["path"].clone();
         let kept = format!("{}/{name}.txt", worktree.as_str().unwrap());
@@ -120,7 +120,7 @@ fn a_run_that_is_cancelled_while_three_work_leaves_no_process_and_keeps_all_work
     let states: Vec<String> = site.states(&id).into_iter().map(|(_, state)| state).collect();
     assert_eq!(states, ["merged", "stopped", "stopped", "stopped", "waiting"]);
 
-    // What was under way is gone on with where it stands; what was done is not done again.
+    // Unfinished work resumes in its worktree; finished work is not repeated.
     for name in names {
         fs::write(site.stage.file(&format!("tasks/{name}")), format!("test -s {name}.txt\n"))
             .unwrap();
@@ -133,8 +133,8 @@ fn a_run_that_is_cancelled_while_three_work_leaves_no_process_and_keeps_all_work
         "{row:#}"
     );
     for name in names {
-        let told = site.told_of(name);
-        assert_eq!((told.len(), &told[0].session), (2, &told[1].session));
+        let instructions = site.told_of(name);
+        assert_eq!((instructions.len(), &instructions[0].session), (2, &instructions[1].session));
     }
     assert_eq!(site.told_of("done").len(), 1);
 }
@@ -152,9 +152,9 @@ fn a_worktree_that_is_removed_while_its_checks_run_is_lost_once_and_another_agen
     site.sign("go");
     let row = site.ended(&id);
     assert_eq!(row["state"], json!("succeeded"), "{row:#}");
-    let told = site.told_of("one");
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_ne!(told[1].session, first, "nobody works in a worktree that is gone");
+    let instructions = site.told_of("one");
+    assert_eq!(instructions.len(), 2, "{instructions:?}");
+    assert_ne!(instructions[1].session, first, "no agent works in a deleted worktree");
     let retried = site.events(&id, "run.task_retried");
     let detail = retried[0]["detail"].as_str().unwrap();
     assert!(detail.contains(&format!("the worktree {place} is gone")), "{detail}");
@@ -168,9 +168,9 @@ fn a_task_that_says_that_it_failed_has_failed_also_if_checks_pass_on_what_it_lef
     let id = site.opened(&["--check", "true"]);
     let row = site.ended(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
-    assert_eq!(site.told_of("gives-up").len(), 1, "nobody begins it again");
+    assert_eq!(site.told_of("gives-up").len(), 1, "it is not retried");
     let detail = row["detail"].as_str().unwrap();
-    assert!(detail.contains("it said: gives-up, told 1 times"), "{detail}");
+    assert!(detail.contains("it said: gives-up, instruction 1"), "{detail}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A repository in which an agent works on the tasks of a plan, each by a script of its own.
+//! A repository where an agent works on the tasks of a plan, each with its own script.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,20 +7,20 @@ use serde_json::Value;
 
 use crate::kit::{Stage, TALKER};
 
-/// What an agent does when it is told something: it notes what, does what the task's script says, and reports.
+/// Handles one instruction: records its text, runs the task's script, and reports.
 const ACT: &str = r#"set -eu
 root='ROOT'
 id=$(printf '%s\n' "$1" | awk '/^## Your task/ { found = 1; next } found && NF { print; exit }' | sed 's/:.*//')
 n=1
-while test -e "$root/told/$id.$n"; do n=$((n + 1)); done
-printf '%s\n' "$1" > "$root/told/$id.$n"
+while test -e "$root/instructions/$id.$n"; do n=$((n + 1)); done
+printf '%s\n' "$1" > "$root/instructions/$id.$n"
 echo "$id $n $PROVOST_SESSION ${PROVOST_THREAD-}" >> "$root/log"
 claim=completed
 . "$root/tasks/$id"
-"$PROVOST_BIN" report "$claim" --message "$id, told $n times" > "$root/reply"
+"$PROVOST_BIN" report "$claim" --message "$id, instruction $n" > "$root/reply"
 "#;
 
-/// Takes instructions for as long as it is given some.
+/// Accepts up to 20 instructions, one after another.
 const AGENT: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -34,11 +34,11 @@ repeat = { times = 20, steps = [
 ] }
 "#;
 
-/// A task: its id, the ids that it is after, and what its agent does, in shell. There `$root` is the directory of the
-/// test and `$n` how often the task was told, this time included.
+/// A task: its id, the ids it depends on, and the shell script its agent runs. In the script, `$root` is the test's
+/// directory and `$n` counts the instructions for this task, the current one included.
 pub(crate) type Scripted<'a> = (&'a str, &'a [&'a str], &'a str);
 
-/// Who was told about a task: the number of the time, the session, and the conversation that it went on with.
+/// One instruction an agent received: its task, its number, the session, and the resumed thread (empty if new).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) task: String,
@@ -47,7 +47,7 @@ pub(crate) struct Told {
     pub(crate) thread: String,
 }
 
-/// A repository, a plan, and an agent that knows what to do for each of its tasks.
+/// A repository, a plan, and an agent with a script for each task.
 pub(crate) struct Site {
     pub(crate) stage: Stage,
     pub(crate) repo: Repo,
@@ -58,12 +58,12 @@ impl Site {
         Site::configured(tasks, "")
     }
 
-    /// With further configuration.
+    /// Like `new`, with further configuration.
     pub(crate) fn configured(tasks: &[Scripted<'_>], more: &str) -> Site {
         let stage = Stage::new();
         let repo = stage.home.repo("work");
         let root = stage.home.root().to_owned();
-        for dir in ["told", "tasks"] {
+        for dir in ["instructions", "tasks"] {
             fs::create_dir(root.join(dir)).unwrap();
         }
         let here = root.display().to_string();
@@ -75,7 +75,7 @@ impl Site {
         site
     }
 
-    /// Makes these the tasks of the plan.
+    /// Writes the plan and the script of each task.
     pub(crate) fn plan(&self, tasks: &[Scripted<'_>]) {
         for (id, _, script) in tasks {
             fs::write(self.stage.file(&format!("tasks/{id}")), format!("{script}\n")).unwrap();
@@ -84,19 +84,19 @@ impl Site {
             .unwrap();
     }
 
-    /// Asks for a run of the plan.
+    /// Starts a run of the plan.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         let plan = self.stage.file("plan.toml");
         self.ask(&[&["--detach", "--json", "--plan", &plan], arguments].concat())
     }
 
-    /// Asks for a run with these arguments.
+    /// Starts a run with these arguments.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
         let plain = ["--agent", TALKER, "--review-task", "off", "go"];
         self.stage.home.provost_in(self.repo.path(), &[&["run"], arguments, &plain].concat())
     }
 
-    /// Opens a run of the plan, and gives its id.
+    /// Starts a run of the plan and returns its id.
     #[track_caller]
     pub(crate) fn opened(&self, arguments: &[&str]) -> String {
         self.run(arguments).ok().json()["id"].as_str().unwrap().to_owned()
@@ -107,19 +107,19 @@ impl Site {
         self.stage.sealed(id)
     }
 
-    /// Waits for the outcome of a later leg.
+    /// Waits until a later attempt of the run is sealed.
     #[track_caller]
     pub(crate) fn ended_again(&self, id: &str, leg: u32) -> Value {
         self.stage.wait_state(id, |row| row["leg"] == leg && row["sealed"] == true)
     }
 
-    /// What `provost graph` says of the tasks.
+    /// The graph that `provost graph` prints.
     #[track_caller]
     pub(crate) fn graph(&self, id: &str) -> Value {
         self.stage.provost(&["graph", id, "--json"]).ok().json()["graph"].clone()
     }
 
-    /// Tells of each task how it stands.
+    /// The state of each task.
     #[track_caller]
     pub(crate) fn states(&self, id: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -128,7 +128,7 @@ impl Site {
         tasks.iter().map(|task| (text(&task["id"]), text(&task["state"]))).collect()
     }
 
-    /// Waits until a task stands so.
+    /// Waits until a task has this state.
     #[track_caller]
     pub(crate) fn wait_task(&self, id: &str, task: &str, state: &str) {
         let wanted = (task.to_owned(), state.to_owned());
@@ -138,26 +138,26 @@ impl Site {
         });
     }
 
-    /// Waits for a file beside the home.
+    /// Waits for a file in the test's directory.
     #[track_caller]
     pub(crate) fn appears(&self, file: &str) {
         let path = self.stage.file(file);
         eventually(&format!("{file} appears"), || Path::new(&path).exists().then_some(()));
     }
 
-    /// Makes a file beside the home, for which a script waits.
+    /// Creates a file in the test's directory that a script waits for.
     pub(crate) fn sign(&self, file: &str) {
         fs::write(self.stage.file(file), "").unwrap();
     }
 
-    /// What was told about a task for the n-th time.
+    /// The text of a task's n-th instruction.
     #[track_caller]
     pub(crate) fn told(&self, task: &str, n: u32) -> String {
-        let path = self.stage.file(&format!("told/{task}.{n}"));
+        let path = self.stage.file(&format!("instructions/{task}.{n}"));
         fs::read_to_string(&path).unwrap_or_else(|why| panic!("{path}: {why}"))
     }
 
-    /// Who was told what, in its order.
+    /// All instructions, in the order they arrived.
     pub(crate) fn log(&self) -> Vec<Told> {
         let text = fs::read_to_string(self.stage.file("log")).unwrap_or_default();
         let line = |line: &str| {
@@ -169,9 +169,9 @@ impl Site {
         text.lines().map(line).collect()
     }
 
-    /// Who was told about a task.
+    /// The instructions for one task.
     pub(crate) fn told_of(&self, task: &str) -> Vec<Told> {
-        self.log().into_iter().filter(|told| told.task == task).collect()
+        self.log().into_iter().filter(|entry| entry.task == task).collect()
     }
 
     /// The run's branch.
@@ -181,20 +181,20 @@ impl Site {
         opened[0]["data"]["spec"]["branch"].as_str().unwrap().to_owned()
     }
 
-    /// What a revision has in a file.
+    /// The content of a file at a revision.
     #[track_caller]
     pub(crate) fn file_at(&self, revision: &str, file: &str) -> String {
         self.repo.git(&["show", &format!("{revision}:{file}")])
     }
 
-    /// The files of a revision.
+    /// The files at a revision.
     #[track_caller]
     pub(crate) fn files_at(&self, revision: &str) -> Vec<String> {
         let files = self.repo.git(&["ls-tree", "-r", "--name-only", revision]);
         files.lines().map(str::to_owned).collect()
     }
 
-    /// Demands that a command succeeds on every commit at which a branch stood since it left `main`.
+    /// Asserts that a command succeeds on every first-parent commit of a branch since `main`.
     #[track_caller]
     pub(crate) fn every_commit_passes(&self, branch: &str, check: &str) {
         let commits =
@@ -213,7 +213,7 @@ impl Site {
         }
     }
 
-    /// The run's own events of a kind.
+    /// The data of the run's events of one kind.
     #[track_caller]
     pub(crate) fn events(&self, id: &str, kind: &str) -> Vec<Value> {
         let events = self.stage.events_of(id, kind);
@@ -221,7 +221,7 @@ impl Site {
     }
 }
 
-/// Waits until the other is at work too, so that both begin from the same commit.
+/// A script that first waits for the other task to start, so that both start from the same commit.
 pub(crate) fn beside(own: &str, other: &str, script: &str) -> String {
     format!(
         "touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.01; done\n{script}"

@@ -1,5 +1,5 @@
-//! Graphs of tasks on the real binary: who works when, what the queue makes of it, and what stays true when things go
-//! wrong on the way.
+//! Task graphs on the real binary: scheduling, the merge queue, and the invariants that hold when something fails
+//! on the way.
 
 mod approval;
 mod chains;

@@ -1,10 +1,10 @@
-//! Who works at the same time.
+//! Which tasks run in parallel.
 
 use serde_json::json;
 
 use super::kit::{Scripted, Site};
 
-/// Waits until the other is at work too, so that neither ends if they do not work at the same time.
+/// Waits until the other side works too, so that neither finishes unless they run in parallel.
 const LEFT: &str =
     "touch $root/left; while ! test -e $root/right; do sleep 0.01; done; echo l > left.txt";
 const RIGHT: &str =
@@ -29,7 +29,7 @@ fn e20_the_sides_of_a_diamond_are_worked_on_at_the_same_time_in_worktrees_of_the
     );
     assert_eq!(site.file_at(&site.branch(&id), "bottom.txt"), "t\nl\nr");
     let log = site.log();
-    let order: Vec<&str> = log.iter().map(|told| told.task.as_str()).collect();
+    let order: Vec<&str> = log.iter().map(|entry| entry.task.as_str()).collect();
     assert_eq!((order[0], order[3]), ("top", "bottom"));
     let places = |task: &str| {
         let session = &site.told_of(task)[0].session;
@@ -71,7 +71,7 @@ fn e20_a_ready_task_does_not_wait_for_an_unrelated_slow_one() {
     assert_eq!(row["state"], "succeeded", "{row:#}");
 }
 
-/// Says that it is there, and waits to be let go; where two are not allowed, two at once are noted.
+/// Signals its start, and waits to be released; records a violation if two run at once.
 fn alone(name: &str) -> String {
     format!(
         "mkdir $root/alone || touch $root/two-at-once; touch $root/at-{name}\nwhile ! test -e $root/go-{name}; do sleep 0.01; done\nrmdir $root/alone || true; echo {name} > {name}"
@@ -104,7 +104,7 @@ fn e20_no_more_agents_work_on_the_machine_than_all_runs_together_may_have() {
     assert_eq!(site.states(&second), waiting);
     site.sign("go-one");
     site.sign("go-two");
-    // The end of an agent of the one makes room for the other.
+    // When an agent of one run ends, the other run gets its slot.
     for id in [first, second] {
         let row = site.ended(&id);
         assert_eq!((&row["state"], &row["tasks"]["merged"]), (&json!("completed"), &json!(2)));

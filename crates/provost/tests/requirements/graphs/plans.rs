@@ -1,4 +1,4 @@
-//! Plans that are refused, at once and in words.
+//! Plans that are refused immediately, with the reasons.
 
 use std::fs;
 
@@ -6,14 +6,14 @@ use serde_json::json;
 
 use super::kit::Site;
 
-/// Demands that a plan was refused before anything was made, and that all of this was said.
+/// Asserts that a plan is refused before anything is created, with all of these messages.
 #[track_caller]
-fn refused(site: &Site, name: &str, text: &str, told: &[&str]) {
+fn refused(site: &Site, name: &str, text: &str, messages: &[&str]) {
     let path = site.stage.file(name);
     fs::write(&path, text).unwrap();
     let refused = site.ask(&["--plan", &path]);
     let refused = refused.exits(2);
-    for part in told {
+    for part in messages {
         assert!(refused.stderr.contains(part), "{part:?} in {refused:#?}");
     }
     let listed = site.stage.provost(&["ls", "--all", "--json"]).ok().json();
@@ -37,10 +37,10 @@ fn e02_a_plan_cannot_say_how_far_a_task_is() {
     for field in ["status = \"done\"", "state = \"merged\"", "retries = 0", "finished_at = 1"] {
         let name = field.split(' ').next().unwrap();
         let text = format!("{TASK}{field}\n");
-        refused(&site, "told.toml", &text, &["line 1: task ", "\"a\"", &format!("\"{name}\"")]);
+        refused(&site, "status.toml", &text, &["line 1: task ", "\"a\"", &format!("\"{name}\"")]);
     }
     let json = "{\"tasks\": [{\"id\": \"a\", \"title\": \"A\", \"instruction\": \"Make a.\", \"status\": \"done\"}]}";
-    refused(&site, "told.json", json, &["\"status\""]);
+    refused(&site, "status.json", json, &["\"status\""]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is asked while tasks are worked on, and decided for all of them.
+//! Questions asked while tasks are worked on, and decided for all of them.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::kit::Site;
 
-/// Asks on the agent's own channel, and waits for the answer there.
+/// Asks on the agent's own channel, and waits there for the answer.
 const ASKS: &str = r#"
 echo '{"type":"request","id":"q1","kind":"question","blocking":true,"title":"Storage","questions":[{"id":"store","header":"Store","question":"Where is it kept?","options":[],"secret":false}]}'
 read -r answer
@@ -27,7 +27,7 @@ fn r21_what_was_decided_in_one_task_is_told_to_every_later_one_and_not_asked_aga
     let row = site.stage.wait_state(&id, |row| row["requests"][0]["id"].is_string());
     assert_eq!(row["requests"].as_array().unwrap().len(), 1, "{row:#}");
     site.wait_task(&id, "asks", "needs_input");
-    // Who does not ask goes on meanwhile.
+    // A task without a question continues meanwhile.
     site.appears("beside");
     let shown = site.stage.provost(&["status", "mine"]);
     assert!(shown.ok().stdout.contains("Where is it kept?"), "{shown:#?}");
@@ -41,10 +41,10 @@ fn r21_what_was_decided_in_one_task_is_told_to_every_later_one_and_not_asked_aga
         "{row:#}"
     );
     for task in ["again", "hears"] {
-        let told = site.told(task, 1);
-        assert!(told.contains("Where is it kept?\n  Decided: In SQLite"), "{told}");
+        let instruction = site.told(task, 1);
+        assert!(instruction.contains("Where is it kept?\n  Decided: In SQLite"), "{instruction}");
     }
-    // Who was at work then was told once, and who had asked not at all.
+    // A task at work then was notified once; the task that asked was not notified.
     let decided = |task: &str, kind: &str| {
         let session = site.told_of(task)[0].session.clone();
         let events = site.stage.events_of(&session, kind);
@@ -56,7 +56,7 @@ fn r21_what_was_decided_in_one_task_is_told_to_every_later_one_and_not_asked_aga
     let again = fs::read_to_string(site.stage.file("answer-again")).unwrap();
     assert!(again.contains("In SQLite"), "{again}");
     assert_eq!(site.events(&id, "run.decision_made").len(), 1);
-    assert_eq!(site.events(&id, "run.question_seen").len(), 1, "nobody was asked again");
+    assert_eq!(site.events(&id, "run.question_seen").len(), 1, "the question is not repeated");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn tokens_are_counted_for_the_task_that_they_were_used_for_also_in_one_conversat
 #[test]
 fn a_run_that_is_being_stopped_waits_for_no_answer() {
     let site = Site::new(&[("asks", &[], ASKS)]);
-    // The agent does not go at once, so that there is something to see.
+    // The agent exits slowly, so that the state can be observed.
     site.repo.write("provost.toml", "[session]\nstop_grace = \"3s\"\n");
     site.repo.commit("A longer grace");
     let id = site.opened(&[]);

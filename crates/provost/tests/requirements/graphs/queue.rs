@@ -1,10 +1,10 @@
-//! The merge queue: conflicts, tasks that break what others did, and the branch that is never broken.
+//! The merge queue: conflicts, tasks that break the work of others, and a branch that is never broken.
 
 use serde_json::json;
 
 use super::kit::{Scripted, Site, beside};
 
-/// Both add a line in the same place. Who is told of the conflict keeps both lines.
+/// Both tasks add a line in the same place. The one that gets the conflict keeps both lines.
 fn adds(line: &str) -> String {
     format!(
         "case $n in 1) printf 'base\\n{line}\\n' > shared.txt;; *) cp shared.txt $root/seen-{line}-$n; grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"
@@ -25,9 +25,13 @@ fn a_conflict_goes_to_the_session_that_did_the_work_with_both_sides_in_the_file(
     let returned = site.events(&id, "run.task_returned");
     assert_eq!(returned.len(), 1, "{returned:#?}");
     let task = returned[0]["task"].as_str().unwrap();
-    let told = site.told_of(task);
-    assert_eq!((told.len(), &told[0].session), (2, &told[1].session), "{told:?}");
-    assert_eq!(told[1].thread, "t", "it is the same conversation");
+    let instructions = site.told_of(task);
+    assert_eq!(
+        (instructions.len(), &instructions[0].session),
+        (2, &instructions[1].session),
+        "{instructions:?}"
+    );
+    assert_eq!(instructions[1].thread, "t", "it is the same conversation");
     let words = site.told(task, 2);
     assert!(words.contains("conflict markers") && words.contains("- shared.txt"), "{words}");
     let seen = std::fs::read_to_string(site.stage.file(&format!("seen-{task}-2"))).unwrap();
@@ -42,10 +46,10 @@ fn a_conflict_goes_to_the_session_that_did_the_work_with_both_sides_in_the_file(
     assert_eq!((&back["state"], &back["returns"]), (&json!("merged"), &json!(1)));
 }
 
-/// Good alone, bad beside `third.txt`, until somebody mends it.
-const COMPATIBLE: &str = "test ! -e bad.txt || test ! -e third.txt || test -e mended.txt";
+/// Passes alone, fails beside `third.txt`, until it is fixed.
+const COMPATIBLE: &str = "test ! -e bad.txt || test ! -e third.txt || test -e fixed.txt";
 
-/// Waits for a sign, and leaves a file.
+/// Waits for a signal file, and writes a file.
 fn on_sign(name: &str) -> String {
     format!("while ! test -e $root/go-{name}; do sleep 0.01; done; echo {name} > {name}.txt")
 }
@@ -54,11 +58,11 @@ fn on_sign(name: &str) -> String {
 fn a_task_that_breaks_what_others_did_is_found_by_halves_and_sent_back_with_the_evidence() {
     let names = ["zero", "held", "first", "second", "third", "bad", "fourth"];
     let scripts = names.map(on_sign);
-    let bad = format!("{}; test $n = 1 || echo m > mended.txt", scripts[5]);
+    let bad = format!("{}; test $n = 1 || echo m > fixed.txt", scripts[5]);
     let script = |at: usize| if at == 5 { bad.as_str() } else { scripts[at].as_str() };
     let tasks: Vec<Scripted<'_>> = (0..7).map(|at| (names[at], &[][..], script(at))).collect();
     let site = Site::new(&tasks);
-    // What is merged second is checked for as long as the others need to stand in the queue: they are one batch.
+    // The second merge is checked until the others are in the queue, so that they form one batch.
     let root = site.stage.home.root().display().to_string();
     let holds = format!(
         "test ! -e zero.txt || test ! -e held.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.01; done; }}"
@@ -90,11 +94,11 @@ fn a_task_that_breaks_what_others_did_is_found_by_halves_and_sent_back_with_the_
     assert_eq!(back, ["bad"], "{returned:#?}");
     let words = site.told("bad", 2);
     assert!(words.contains("> these two do not fit") && words.contains(COMPATIBLE), "{words}");
-    let told = site.told_of("bad");
-    assert_eq!(told[0].session, told[1].session, "who did it mends it");
+    let instructions = site.told_of("bad");
+    assert_eq!(instructions[0].session, instructions[1].session, "its author fixes it");
     site.every_commit_passes(&site.branch(&id), COMPATIBLE);
     let others = ["first", "second", "third", "fourth"].map(|task| site.told_of(task).len());
-    assert_eq!(others, [1; 4], "nobody else had to do anything again");
+    assert_eq!(others, [1; 4], "no other task is repeated");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is the user's own stays the user's own.
+//! The user's own files and branches stay untouched.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn a_branch_of_the_user_with_the_name_of_the_runs_is_left_alone_and_named() {
     site.sign("hold");
     let id = site.opened(&["--check", "true"]);
     let branch = site.branch(&id);
-    // Where the run began, so that it could be brought forward without losing a commit.
+    // It points at the run's base, so that a fast-forward would lose no commit.
     let mine = site.repo.head();
     site.repo.git(&["branch", &branch]);
     std::fs::remove_file(site.stage.file("hold")).unwrap();
@@ -76,7 +76,7 @@ fn work_that_somebody_put_on_the_runs_branch_is_not_lost() {
     std::fs::remove_file(site.stage.file("hold")).unwrap();
     let row = site.ended(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("queue")), "{row:#}");
-    assert!(row["detail"].as_str().unwrap().contains(&format!("stands at {mine}")), "{row:#}");
+    assert!(row["detail"].as_str().unwrap().contains(&format!("is at {mine}")), "{row:#}");
     assert_eq!(site.repo.git(&["rev-parse", &branch]), mine);
     site.repo.git(&["worktree", "remove", "--force", &place]);
 }
@@ -92,7 +92,7 @@ fn no_program_of_an_agent_merges_nor_acts_as_the_operator() {
         site.stage.file("ran")
     );
     std::fs::write(site.stage.file("driver.sh"), driver).unwrap();
-    // Whoever is told again sees both sides and keeps both.
+    // The agent that gets the conflict sees both sides and keeps both.
     let settle = "test $n = 1 || { grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt; }";
     let arm = "git config merge.x.driver \"sh $root/driver.sh\"; mkdir -p $(git rev-parse --git-common-dir)/info; echo '* merge=x' > $(git rev-parse --git-common-dir)/info/attributes";
     let left = beside(
@@ -122,7 +122,7 @@ fn what_a_run_that_goes_on_may_need_is_not_cleaned_up() {
     site.wait_task(&id, "one", "merged");
     let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
     assert_eq!(found["removed"], json!([]), "{found:#}");
-    assert_eq!(found["kept"][0]["reason"], "its run goes on", "{found:#}");
+    assert_eq!(found["kept"][0]["reason"], "its run is still active", "{found:#}");
     std::fs::remove_file(site.stage.file("hold")).unwrap();
     assert_eq!(site.ended(&id)["state"], "succeeded");
     let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();

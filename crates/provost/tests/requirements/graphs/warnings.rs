@@ -1,11 +1,11 @@
-//! What a run says of files that its checks rest on, and of what its trees lack.
+//! A run's warnings about files that its checks rely on, and about files missing from its trees.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
 use super::kit::{Scripted, Site, beside};
 
-/// A repository with a test that the checks rest on.
+/// A repository with a test that the checks rely on.
 fn guarded(tasks: &[Scripted<'_>]) -> Site {
     let site = Site::configured(tasks, "verify.protected = [\"test/**\"]\n");
     site.repo.write("test/range.js", "checks\n");
@@ -13,7 +13,7 @@ fn guarded(tasks: &[Scripted<'_>]) -> Site {
     site
 }
 
-/// Waits for the report card, with which the run's end is compared with its base, and returns it with the row.
+/// Waits for the report card, which compares the run's end with its base, and returns the row and the card.
 #[track_caller]
 fn ended(site: &Site, id: &str) -> (Value, String) {
     site.ended(id);
@@ -29,7 +29,7 @@ fn warnings(row: &Value) -> String {
     row["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
 }
 
-/// What is still open according to a report card.
+/// The "Still open" section of a report card.
 fn still_open(card: &str) -> &str {
     card.split_once("Still open").map_or("", |(_, open)| open)
 }
@@ -44,7 +44,7 @@ fn f5_g3_deleted_test_of_a_chained_task_is_reported() {
     assert!(still_open(&card).contains("test/range.js"), "{card}");
 }
 
-/// Deletes a test, and adds a line where another task does so too. Who is told of the conflict keeps both lines.
+/// Deletes a test, and adds a line where another task does too. The task that gets the conflict keeps both lines.
 fn conflicts(line: &str) -> String {
     format!(
         "case $n in 1) rm test/{line}.js; printf 'base\\n{line}\\n' > shared.txt;; *) grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"

@@ -1,4 +1,4 @@
-//! Nothing happens twice: retries, restarts at any moment, and two who serve the same.
+//! Nothing is done twice: retries, restarts at any moment, and two servers for the same tracker.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +20,9 @@ fn a_run_that_failed_is_followed_by_another_after_a_pause_and_not_for_ever() {
         assert_eq!(serving.event_of("opened", "a")["attempt"], attempt);
         serving.event_of("ended", "a");
     }
-    // Whether a pause is told depends on whether it was over before anybody looked.
+    // The pause is reported only if it had not elapsed before the next poll.
     serving.0.wait_line("the last word", |line| {
-        line.contains("failed 3 times and is not tried again").then_some(())
+        line.contains("failed 3 times and will not be retried").then_some(())
     });
     let runs = served.runs();
     let times: Vec<(i64, i64)> = runs
@@ -35,7 +35,7 @@ fn a_run_that_failed_is_followed_by_another_after_a_pause_and_not_for_ever() {
     );
     let spec = &served.stage.events_of(runs[2]["id"].as_str().unwrap(), "run.opened")[0];
     assert_eq!(spec["data"]["spec"]["spec"], "Do the work of a. Try 2.");
-    // Whoever comes later knows it too.
+    // A later server knows it too.
     let later = served.once();
     assert_eq!(of_kind(&later, "opened").len(), 0, "{later:?}");
     assert_eq!(served.runs().len(), 3);
@@ -48,7 +48,7 @@ fn a_pause_outlives_whoever_waits_for_it() {
     let events = served.once();
     served.sealed(run_of(of_kind(&events, "opened")[0]));
     served.once();
-    // On a busy machine the ten seconds may have passed; then, and only then, another may be there.
+    // On a busy machine the ten seconds may have passed; only then may another run exist.
     let runs = served.runs();
     let ended = runs[0]["sealed_at"].as_i64().unwrap();
     let mut others = runs[1..].iter().map(|run| run["opened_at"].as_i64().unwrap());
@@ -65,7 +65,7 @@ fn work_that_ended_well_is_continued_where_that_is_wanted() {
     assert_eq!(serving.event_of("opened", "a")["attempt"], 1);
     serving.event_of("ended", "a");
     let held = serving.event_of("held", "a");
-    assert_eq!(held["why"], "its run ended well; it waits to be moved on");
+    assert_eq!(held["why"], "its run succeeded; waiting for the issue to be moved");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn serving_that_is_killed_at_any_moment_opens_nothing_twice() {
     let served = Served::new(UNTIL_GO);
     let ids = ["a", "b", "c", "d", "e"];
     ids.iter().for_each(|id| served.issue(id, "todo"));
-    // Each is killed as soon as it tells of something; how far the next thing was then is chance.
+    // Each is killed as soon as it reports something; the progress of the next step is then random.
     for _ in 0..12 {
         let serving = served.serve();
         serving.0.wait_line("anything", |line| {
@@ -121,8 +121,8 @@ fn two_that_serve_the_same_open_one_run_for_an_issue() {
     for id in ids {
         for serving in [&one, &other] {
             serving.0.wait_line(id, |line| {
-                let told = line.contains("\"opened\"") || line.contains("\"goes_on\"");
-                (told && line.contains("\"run\"")).then_some(())
+                let is_ours = line.contains("\"opened\"") || line.contains("\"goes_on\"");
+                (is_ours && line.contains("\"run\"")).then_some(())
             });
         }
     }

@@ -1,4 +1,4 @@
-//! Issues of GitHub, through a stand-in for `gh` that answers from files.
+//! GitHub issues, through a fake `gh` that answers from files.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
@@ -41,16 +41,16 @@ impl Forge {
         fs::rename(unfinished, self.dir.join(name)).unwrap();
     }
 
-    /// Shows these issues: a number, whether it is open, and its labels.
+    /// Sets the issues, each with its number, its state and its labels.
     fn show(&self, issues: &[(u64, &str, &[&str])]) {
-        let told = |(number, state, labels): &(u64, &str, &[&str])| {
+        let issue_json = |(number, state, labels): &(u64, &str, &[&str])| {
             let labels: Vec<Value> = labels.iter().map(|name| json!({"name": name})).collect();
             let value = json!({"number": number, "title": "Greet", "body": "Say hello.", "state": state,
                 "labels": labels, "url": format!("https://example.invalid/{number}")});
             self.write(&format!("view-{number}.json"), &value);
             value
         };
-        let all: Vec<Value> = issues.iter().map(told).collect();
+        let all: Vec<Value> = issues.iter().map(issue_json).collect();
         for state in ["open", "closed"] {
             let of: Vec<&Value> =
                 all.iter().filter(|one| one["state"] == state.to_uppercase()).collect();
@@ -80,7 +80,7 @@ fn an_issue_of_github_becomes_a_run_and_closing_it_cancels_that() {
     assert_eq!((&row["goal"], &row["origin"]["identifier"]), (&json!("#7: Greet"), &json!("#7")));
     forge.show(&[(7, "CLOSED", &["agent"])]);
     let stopping = serving.event_of("stopping", "#7");
-    assert_eq!(stopping["why"], "its issue is \"closed\", which is an end");
+    assert_eq!(stopping["why"], "its issue is \"closed\", a terminal state");
     assert_eq!(serving.event_of("ended", "#7")["state"], "cancelled");
 }
 
@@ -114,7 +114,7 @@ fn without_an_answer_of_gh_nothing_is_begun_or_stopped_and_one_look_fails() {
     served.finish();
 }
 
-/// Writes down what it was given.
+/// Records its environment.
 const SHOWS: &str = "[[step]]\nrun = [\"sh\", \"-c\", \"env > ROOT/env.new && mv ROOT/env.new ROOT/env\"]\n[[step]]\nwrite = { path = \"work.txt\", content = \"work\" }\n[[step]]\nreport = \"completed\"\n";
 
 #[test]

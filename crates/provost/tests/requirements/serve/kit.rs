@@ -1,4 +1,4 @@
-//! A repository with a workflow and issues in files, and the command that serves them.
+//! A repository with a workflow, issues as files, and a `provost serve` for them.
 
 use std::{fs, path::PathBuf};
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::kit::{Stage, TALKER, text};
 
-/// An agent that does nothing more until the file `go` is beside the home.
+/// An agent that works, then waits for the file `go` in the test's directory.
 pub(super) const UNTIL_GO: &str = "[[step]]\nwrite = { path = \"work.txt\", content = \"work\\n\" }\n[[step]]\nwait_file = \"ROOT/go\"\n[[step]]\nreport = \"completed\"\n";
 
-/// An agent that works and says so.
+/// An agent that works and reports completion.
 pub(super) const WORKS: &str = "[[step]]\nwrite = { path = \"work.txt\", content = \"work\\n\" }\n[[step]]\nreport = \"completed\"\n";
 
-/// An agent that fails.
+/// An agent that reports failure.
 pub(super) const FAILS: &str = "[[step]]\nreport = \"failed\"\n";
 
-/// What every workflow here begins with: looks follow each other closely.
+/// Front matter shared by the workflows here; polls every 100 ms.
 pub(super) const FRONT: &str =
     "tracker: {kind: file}\npolling: {interval_ms: 100}\nprovost: {agent: talker}\n";
 
@@ -26,7 +26,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// A repository in which an agent does these steps for each issue.
+    /// A repository whose agent performs these steps for each issue.
     pub(super) fn new(steps: &str) -> Served {
         let stage = Stage::new();
         let repo = stage.home.repo("work");
@@ -44,7 +44,7 @@ impl Served {
         self.repo.path().join("WORKFLOW.md")
     }
 
-    /// Writes the workflow, in one step.
+    /// Writes the workflow atomically.
     pub(super) fn workflow(&self, front: &str) {
         self.workflow_text(&format!("---\n{front}---\nDo {{{{ issue.title }}}}.{{% if attempt %}} Try {{{{ attempt }}}}.{{% endif %}}\n"));
     }
@@ -56,7 +56,7 @@ impl Served {
         self.stage.trust(self.repo.path());
     }
 
-    /// Writes an issue, in one step.
+    /// Writes an issue atomically.
     pub(super) fn issue(&self, id: &str, state: &str) {
         self.issue_with(id, &format!("title: the work of {id}\nstate: {state}\n"));
     }
@@ -67,12 +67,12 @@ impl Served {
         fs::rename(new, self.repo.path().join(format!("issues/{id}.md"))).unwrap();
     }
 
-    /// Lets agents go on that wait for it.
+    /// Releases agents that wait for the file `go`.
     pub(super) fn go(&self) {
         fs::write(self.stage.file("go"), "").unwrap();
     }
 
-    /// Looks once and gives what was told.
+    /// Polls once and returns the events it printed.
     #[track_caller]
     pub(super) fn once(&self) -> Vec<Value> {
         self.once_output().ok().json_lines()
@@ -84,14 +84,14 @@ impl Served {
         self.stage.home.provost(&arguments)
     }
 
-    /// Serves until it is ended.
+    /// Serves until the process is killed.
     #[track_caller]
     pub(super) fn serve(&self) -> Serving {
         let arguments = ["serve", "--json", "--workflow", &text(&self.path())];
         Serving(self.stage.home.follow(&arguments))
     }
 
-    /// The rows of all runs, the oldest first.
+    /// The rows of all runs, oldest first.
     #[track_caller]
     pub(super) fn runs(&self) -> Vec<Value> {
         let listed = self.stage.home.provost(&["ls", "--runs", "--all", "--json"]).ok().json();
@@ -116,18 +116,18 @@ impl Served {
         self.stage.sealed(id)
     }
 
-    /// Ends what still goes on.
+    /// Cancels all open runs.
     #[track_caller]
     pub(super) fn finish(&self) {
         for run in self.runs().iter().filter(|run| run["sealed"] == false) {
             let id = run["id"].as_str().unwrap();
-            // One that is being cancelled already says so, and ends all the same.
+            // A run that is already being cancelled refuses this, and ends anyway.
             self.stage.home.provost(&["cancel", id]);
             self.sealed(id);
         }
     }
 
-    /// Waits until a session of a run has a worktree with a file in it, and gives that directory.
+    /// Waits until a session of a run has a worktree that contains a file, and returns its directory.
     #[track_caller]
     pub(super) fn worktree_with(&self, run: &str, file: &str) -> PathBuf {
         eventually(&format!("{file} in a worktree of {run}"), || {
@@ -140,7 +140,7 @@ impl Served {
     }
 }
 
-/// The command while it serves; killed when dropped.
+/// A running `provost serve`; killed on drop.
 pub(super) struct Serving(pub(super) Follower);
 
 impl Serving {
@@ -153,7 +153,7 @@ impl Serving {
         })
     }
 
-    /// Waits for one of these about an issue.
+    /// Waits for an event of this kind about an issue.
     #[track_caller]
     pub(super) fn event_of(&self, kind: &str, issue: &str) -> Value {
         self.0.wait_line(&format!("{kind} of {issue}"), |line| {
@@ -162,7 +162,7 @@ impl Serving {
         })
     }
 
-    /// Takes events up to the first of this kind about an issue.
+    /// Collects events up to the first of this kind about an issue.
     #[track_caller]
     pub(super) fn until(&self, kind: &str, issue: &str) -> Vec<Value> {
         let mut events = Vec::new();
@@ -176,7 +176,7 @@ impl Serving {
     }
 }
 
-/// The run of an event.
+/// The run id of an event.
 pub(super) fn run_of(event: &Value) -> &str {
     event["run"].as_str().unwrap()
 }
@@ -186,5 +186,5 @@ pub(super) fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["event"] == kind).collect()
 }
 
-/// The agent's name, for workflows that say more.
+/// The agent's name, for workflows with further settings.
 pub(super) const AGENT: &str = TALKER;

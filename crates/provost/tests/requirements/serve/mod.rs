@@ -1,4 +1,4 @@
-//! `provost serve`: issues of a tracker become runs, once each, and follow what becomes of their issues.
+//! `provost serve`: each issue of a tracker becomes one run, which follows the state of its issue.
 
 mod again;
 mod github;

@@ -1,4 +1,4 @@
-//! Which issues become runs, how many at once, and what a run is given.
+//! Which issues become runs, how many at once, and with which settings.
 
 use std::fs;
 
@@ -31,7 +31,10 @@ fn an_eligible_issue_becomes_a_run_that_lands() {
 
     let again = served.once();
     assert_eq!(of_kind(&again, "opened").len(), 0, "{again:?}");
-    assert_eq!(of_kind(&again, "held")[0]["why"], "its run ended well; it waits to be moved on");
+    assert_eq!(
+        of_kind(&again, "held")[0]["why"],
+        "its run succeeded; waiting for the issue to be moved"
+    );
     assert_eq!(served.runs().len(), 1);
 }
 
@@ -44,7 +47,7 @@ fn no_more_issues_are_worked_on_at_once_than_is_allowed_and_the_most_urgent_firs
     }
     let serving = served.serve();
     let events = serving.until("ended", "b");
-    let told: Vec<(&str, &str)> = events
+    let started: Vec<(&str, &str)> = events
         .iter()
         .filter(|event| event["event"] == "opened" || event["event"] == "ended")
         .map(|event| (event["event"].as_str().unwrap(), event["issue_id"].as_str().unwrap()))
@@ -57,7 +60,7 @@ fn no_more_issues_are_worked_on_at_once_than_is_allowed_and_the_most_urgent_firs
         ("opened", "b"),
         ("ended", "b"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(started, expected);
 }
 
 #[test]
@@ -142,15 +145,15 @@ fn lines_for_people_name_what_happens_and_steer_no_terminal() {
     served.issue_with("a", "title: \"Say \\e[2Jhello\"\nstate: todo\n");
     fs::write(served.repo.path().join("issues/torn.md"), "---\ntitle: t\n---\n").unwrap();
     let path = served.path();
-    let told = served.stage.home.provost(&["serve", "--once", path.to_str().unwrap()]);
-    let told = &told.ok().stdout;
-    assert!(told.contains("opened: Say ␛[2Jhello"), "{told}");
-    assert!(told.contains("torn.md: it has no state"), "{told}");
-    assert!(!told.contains('\u{1b}'), "{told:?}");
+    let output = served.stage.home.provost(&["serve", "--once", path.to_str().unwrap()]);
+    let output = &output.ok().stdout;
+    assert!(output.contains("opened: Say ␛[2Jhello"), "{output}");
+    assert!(output.contains("torn.md: it has no state"), "{output}");
+    assert!(!output.contains('\u{1b}'), "{output:?}");
     served.finish();
 }
 
-/// Asks, and waits for the answer.
+/// Asks a question, and waits for the answer.
 const ASKS: &str = "[[step]]\nemit = { type = \"request\", id = \"q\", kind = \"question\", blocking = true, title = \"?\", questions = [ { id = \"k\", options = [ { label = \"x\" } ] } ] }\n[[step]]\nhang = true\n";
 
 #[test]

@@ -1,15 +1,15 @@
-//! What cannot be served is refused before anything is begun, in words.
+//! Workflows that cannot be served are refused before any work, with a clear message.
 
 use super::kit::{AGENT, FRONT, Served, WORKS};
 
 #[track_caller]
-fn refused(front: &str, told: &str) {
+fn refused(front: &str, message: &str) {
     let served = Served::new(WORKS);
     served.issue("a", "todo");
     served.workflow(front);
     let output = served.once_output();
     let error = &output.exits(2).json()["error"];
-    assert!(error["message"].as_str().unwrap().contains(told), "{error}");
+    assert!(error["message"].as_str().unwrap().contains(message), "{error}");
     assert_eq!(served.runs().len(), 0);
 }
 
@@ -31,10 +31,11 @@ fn what_is_for_codex_is_refused_for_another_agent() {
     served.issue("a", "todo");
     served.workflow(&format!("{FRONT}codex: {{thread_sandbox: read-only}}\n"));
     let output = served.once_output();
-    let told = output.exits(1).json_lines();
-    let message = told.iter().find(|one| one["event"] == "not_opened").unwrap()["message"].clone();
+    let events = output.exits(1).json_lines();
+    let message =
+        events.iter().find(|one| one["event"] == "not_opened").unwrap()["message"].clone();
     assert!(
-        message.as_str().unwrap().contains("codex.thread_sandbox is for Codex"),
+        message.as_str().unwrap().contains("codex.thread_sandbox applies only to Codex"),
         "{AGENT}: {message}"
     );
     assert_eq!(served.runs().len(), 0);

@@ -1,4 +1,4 @@
-//! What becomes of a run when its issue moves, when a person cancels it, and when its agent falls silent.
+//! The effect on a run when its issue moves, a user cancels it, or its agent falls silent.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn an_issue_that_is_done_with_cancels_its_run_and_no_work_is_lost() {
     let worktree = served.worktree_with(run, "work.txt");
     served.issue("a", "Done");
     let stopping = serving.event_of("stopping", "a");
-    assert_eq!(stopping["why"], "its issue is \"Done\", which is an end");
+    assert_eq!(stopping["why"], "its issue is \"Done\", a terminal state");
     assert_eq!(serving.event_of("ended", "a")["state"], "cancelled");
     let cleaned = serving.event("cleaned");
     assert_eq!((&cleaned["run"], &cleaned["removed"]), (&json!(run), &json!([])));
@@ -64,9 +64,9 @@ fn a_file_that_is_no_issue_is_told_once_while_a_run_goes_on() {
     let serving = served.serve();
     serving.event_of("opened", "a");
     served.issue_with("bad", "title: [\n");
-    let told = serving.event("tracker_failed");
-    assert_eq!(told["category"], "tracker_response", "{told}");
-    // Each of these is seen by a look of its own.
+    let failure = serving.event("tracker_failed");
+    assert_eq!(failure["category"], "tracker_response", "{failure}");
+    // Each of these is seen by a separate poll.
     for id in ["b", "c", "d"] {
         served.issue(id, "backlog");
     }
@@ -104,9 +104,9 @@ fn an_issue_that_lost_its_label_or_its_file_cancels_its_run() {
     serving.event_of("opened", "b");
     served.issue("a", "todo");
     let stopping = serving.event_of("stopping", "a");
-    assert_eq!(stopping["why"], "its issue is no longer to be worked on");
+    assert_eq!(stopping["why"], "its issue may no longer be worked on");
     std::fs::remove_file(served.repo.path().join("issues/b.md")).unwrap();
-    assert_eq!(serving.event_of("stopping", "b")["why"], "its issue is no longer there");
+    assert_eq!(serving.event_of("stopping", "b")["why"], "its issue no longer exists");
     served.finish();
 }
 
@@ -135,7 +135,7 @@ fn a_run_that_a_person_cancelled_is_not_opened_again_until_its_issue_was_moved()
     let events = serving.until("held", "a");
     assert_eq!(
         events.last().unwrap()["why"],
-        "its run was cancelled by hand; it waits to be moved"
+        "its run was cancelled by a user; waiting for the issue to be moved"
     );
     assert_eq!(of_kind(&served.once(), "opened").len(), 0);
     served.issue("a", "backlog");
@@ -146,7 +146,7 @@ fn a_run_that_a_person_cancelled_is_not_opened_again_until_its_issue_was_moved()
     served.finish();
 }
 
-/// Begins a turn and says nothing more.
+/// Starts a turn and then falls silent.
 const SILENT: &str =
     "[[step]]\nemit = { type = \"turn_started\", turn = \"t1\" }\n[[step]]\nhang = true\n";
 
@@ -167,6 +167,6 @@ fn an_agent_that_is_silent_for_too_long_is_given_up_and_tried_again() {
     let why = serving.event_of("held", "a");
     assert_eq!(
         why["why"],
-        "failed 2 times and is not tried again: its agent was silent for too long"
+        "failed 2 times and will not be retried: its agent was silent for too long"
     );
 }

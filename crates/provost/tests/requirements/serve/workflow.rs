@@ -1,4 +1,4 @@
-//! The workflow is read again when it changes, and a broken one does no harm.
+//! The workflow is reloaded when it changes, and a broken one does no harm.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn a_broken_workflow_keeps_the_last_good_one_and_begins_nothing_until_it_is_mend
     let broken = serving.event("not_reloaded");
     assert_eq!(broken["class"], "workflow_parse_error");
     served.issue("b", "todo");
-    // By the rules that still hold, the issue that is done with loses its run.
+    // By the rules still in force, the finished issue loses its run.
     served.issue("a", "done");
     let events = serving.until("ended", "a");
     assert_eq!(of_kind(&events, "opened").len(), 0, "{events:?}");
@@ -51,8 +51,8 @@ fn a_key_that_is_not_known_is_told_and_does_no_harm() {
     let served = Served::new(UNTIL_GO);
     served.workflow(&format!("{FRONT}server: {{port: 1}}\n"));
     let events = served.once();
-    let told = of_kind(&events, "warning");
-    assert_eq!(told[0]["message"], json!("server is not known and has no effect"));
+    let warnings = of_kind(&events, "warning");
+    assert_eq!(warnings[0]["message"], json!("unknown key server has no effect"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Cases and laws of the plan.
+//! Cases and properties of the plan.
 
 use proptest::prelude::*;
 
@@ -169,7 +169,7 @@ fn standings() -> impl Strategy<Value = Standing> {
 }
 
 prop_compose! {
-    /// Issues with the runs that they had; only the last may be going on.
+    /// Issues with their runs; only the last run may be active.
     fn worlds()(cases in proptest::collection::vec((0..4_usize, 0..6_i64, proptest::collection::vec(standings(), 0..5)), 0..12)) -> (Vec<Issue>, Work) {
         let mut known = Work::default();
         let mut issues = Vec::new();
@@ -205,7 +205,7 @@ proptest! {
             prop_assert!(rules.is_active(&start.issue) && rules.is_routable(&start.issue));
             prop_assert!(work.runs_of(&start.issue.id).iter().all(|run| run.attempt < start.attempt));
         }
-        // Nobody is forgotten: whoever is active is going on, started, or told why not.
+        // Every active issue is running, started, or listed with a reason.
         for issue in issues.iter().filter(|issue| rules.is_active(issue)) {
             let told = plan.held.iter().any(|held| held.issue == issue.id);
             let begins = plan.start.iter().any(|start| start.issue.id == issue.id);

@@ -1,4 +1,4 @@
-//! What is made of what `gh` says. The program itself is a stand-in that answers from files.
+//! Parsing the output of `gh`. The program is a fake that answers from files.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
