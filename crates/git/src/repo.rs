@@ -12,14 +12,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use provost_sys::agent_file;
+
 use crate::apart::StandIn;
 use crate::command::{Answer, Call, Error, Exit, Git};
 use crate::filters;
 use crate::guard::Setting;
 use crate::known::{self, Files};
-use crate::names::{Oid, RefName};
+use crate::names::{BranchName, Oid, RefName};
 use crate::process::now;
 use crate::settings::Settings;
+use crate::worktree::MAX_POINTER;
 
 /// How often it is looked whether a lock is free.
 const LOCK_LOOK: Duration = Duration::from_millis(20);
@@ -202,7 +205,16 @@ impl<'a> Repo<'a> {
 
     /// Removes the locks that a killed git left in a worktree of Provost's own. Nothing else may work there.
     pub(crate) fn remove_locks(&self) -> Result<(), Error> {
-        LOCKS.iter().try_for_each(|name| remove(&self.git_dir.join(name)))
+        LOCKS.iter().try_for_each(|name| remove(&self.git_dir.join(name)))?;
+        self.branch_lock().map_or(Ok(()), |lock| remove(&lock))
+    }
+
+    /// The lock of the branch that HEAD names, if that is one of Provost's: a reset takes it too. An agent can write
+    /// HEAD, so a name that leads out of the branches is ignored.
+    fn branch_lock(&self) -> Option<PathBuf> {
+        let head = agent_file::read_text(&self.git_dir.join("HEAD"), MAX_POINTER).ok()?;
+        let branch = BranchName::new(head.trim_end().strip_prefix("ref: refs/heads/")?).ok()?;
+        Some(self.common_dir.join(format!("{}.lock", branch.full())))
     }
 
     /// Removes the locks that a call left which was cut off, in a checkout where others may work.

@@ -124,6 +124,15 @@ fn locked_index(top: &Path) {
     write(&top.join(".git/index.lock"), "");
 }
 
+/// What is left of a reset that was killed while it held the lock of its branch, whose repository is beside the trees.
+fn locked_branch(top: &Path) {
+    let root = top.ancestors().nth(2).expect("the tree is in trees/");
+    let lock =
+        fs::read_dir(root).unwrap().flatten().map(|entry| entry.path().join(".git/refs/heads"));
+    let heads = lock.into_iter().find(|heads| heads.is_dir()).expect("there is a repository");
+    write(&heads.join("provost/t1.lock"), "");
+}
+
 const LONG_AGO: CutOffCall = CutOffCall { began: UNIX_EPOCH, ended: UNIX_EPOCH };
 
 /// Writes a file as git does: it makes a new one.
@@ -253,6 +262,17 @@ fn worktree_whose_reset_was_cut_off_is_made_again() {
     assert_eq!(lab.user(&made.path, &["status", "--porcelain"]), "?? b.txt");
     assert_eq!(fs::read_to_string(made.path.join("a.txt")).unwrap(), "one\n");
     assert_eq!(calls.calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn branch_lock_that_a_killed_reset_left_is_removed() {
+    let lab = Lab::new();
+    let (git, _) = cut_off_leaving(&lab.git, locked_branch, None);
+    let path = lab.path("trees/w1");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let made =
+        provost_git::worktree_add(&git, &lab.project(), &path, &branch("provost/t1"), "main");
+    assert_eq!(lab.user(&made.unwrap().path, &["status", "--porcelain"]), "");
 }
 
 #[test]
