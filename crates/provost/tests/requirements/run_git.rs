@@ -90,10 +90,10 @@ impl StoppedGit {
         assert_eq!(filled(self.dir.join("beside")), None);
     }
 
-    /// Ends the git that is stopped, so that it gives its lock back.
-    fn terminate(&self) {
+    /// Ends the git that is stopped: by `-TERM` it gives its lock back, by `-KILL` it does not.
+    fn end(&self, signal: &str) {
         let pid = fs::read_to_string(self.dir.join("stopped")).unwrap();
-        let sent = Command::new("kill").args(["-TERM", pid.trim()]).status().unwrap();
+        let sent = Command::new("kill").args([signal, pid.trim()]).status().unwrap();
         assert!(sent.success());
         self.resume();
     }
@@ -221,22 +221,67 @@ fn f5_g1b_landing_of_a_killed_daemon_is_taken_over() {
 #[test]
 fn f5_g1a_half_written_checkout_is_finished() {
     for kill_the_daemon in [false, true] {
-        let mut stage = Stage::new();
-        let repo = large(&stage, 300);
-        let file = "many/f0150".to_owned();
-        let at = StopAt { subcommand: "merge", place: "*/repos/work", file, line: "new" };
-        let git = StoppedGit::install(&mut stage, &at);
-        let site = Site::with(stage, repo, RENEW);
-        let before = site.repo.head();
-        let id = site.opened(&["--no-check", "--land", "merge"]);
-        git.wait();
-        if kill_the_daemon {
-            site.stage.daemon().kill();
-        }
-        git.terminate();
-        landed(&site, &id, &before, 300);
-        git.worked_alone();
+        finish_after("-TERM", kill_the_daemon);
     }
+}
+
+#[test]
+fn f5_g1a_lock_of_a_killed_git_is_removed() {
+    for kill_the_daemon in [false, true] {
+        finish_after("-KILL", kill_the_daemon);
+    }
+}
+
+#[test]
+fn f5_g1a_files_without_room_are_finished_by_the_next_daemon() {
+    let mut stage = Stage::new();
+    let repo = large(&stage, 30);
+    let dir = stage.root().join("short-git");
+    let (here, git) = (text(&dir), text(&real_git()));
+    let script = format!(
+        "#!/bin/sh\n\
+         case \"$1 $PWD\" in merge\\ */repos/work) ;; *) exec {git} \"$@\" ;; esac\n\
+         [ ! -e {here}/room ] || exec {git} \"$@\"\n\
+         if mkdir {here}/taken 2> /dev/null; then\n\
+         for file in many/f0003 many/f0004; do rm $file; printf n > $file; done\n\
+         fi\n\
+         echo error: unable to write file many/f0003 >&2\n\
+         exit 1\n"
+    );
+    install(&mut stage, &dir, &script);
+    let site = Site::with(stage, repo, RENEW);
+    let before = site.repo.head();
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    eventually("the landing waits for room", || {
+        let row = site.stage.status(&id);
+        if row["shortage"]["resource"] == "disk_space" { Ok(()) } else { Err(row.to_string()) }
+    });
+    site.stage.daemon().kill();
+    fs::write(dir.join("room"), "").unwrap();
+    landed(&site, &id, &before, 30);
+    let starts = fs::read_dir(site.stage.home.path().join("starts")).unwrap();
+    let names = starts.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<String> = names.filter(|name| name.ends_with(".git.json")).collect();
+    assert!(left.is_empty(), "what was repaired is forgotten: {left:?}");
+}
+
+/// Ends git while it lands, and demands that the work lands all the same.
+fn finish_after(signal: &str, kill_the_daemon: bool) {
+    let mut stage = Stage::new();
+    let repo = large(&stage, 300);
+    let file = "many/f0150".to_owned();
+    let at = StopAt { subcommand: "merge", place: "*/repos/work", file, line: "new" };
+    let git = StoppedGit::install(&mut stage, &at);
+    let site = Site::with(stage, repo, RENEW);
+    let before = site.repo.head();
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    git.wait();
+    if kill_the_daemon {
+        site.stage.daemon().kill();
+    }
+    git.end(signal);
+    landed(&site, &id, &before, 300);
+    git.worked_alone();
 }
 
 #[test]
