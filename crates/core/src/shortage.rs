@@ -20,6 +20,8 @@ pub enum Resource {
     WritableDisk,
     /// A directory of Provost's home is missing or not writable.
     Directory,
+    /// Git of an earlier daemon may still be writing to a checkout.
+    Git,
 }
 
 impl Resource {
@@ -32,6 +34,7 @@ impl Resource {
             Resource::Inodes => "inodes",
             Resource::WritableDisk => "writable_disk",
             Resource::Directory => "directory",
+            Resource::Git => "git",
         }
     }
 
@@ -45,6 +48,7 @@ impl Resource {
             Resource::Inodes => "inodes",
             Resource::WritableDisk => "a writable disk",
             Resource::Directory => "a writable directory",
+            Resource::Git => "an earlier git",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the owner answers: rows, reasons and listings from what is durable, and refusals with what to do next.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use provost_api::{ApiError, Code, CommunicationRow, RunRow, SessionRow};
 use provost_core::{
@@ -17,7 +17,11 @@ use super::{
     owner::Owner,
     unknown,
 };
-use crate::{card, graph_card, run_card, stream, task_card};
+use crate::{
+    card, graph_card, run_card,
+    stream::{self, Subject},
+    task_card,
+};
 
 /// How far apart two clocks may be read, in milliseconds.
 const CLOCKS_APART: u64 = 2;
@@ -67,8 +71,7 @@ impl Owner {
                 .to_string())
             }
             Ask::Overlay => {
-                let rows: Vec<SessionRow> =
-                    self.preview.values().map(|session| self.previewed_row(session)).collect();
+                let rows: Vec<SessionRow> = self.overlaid_rows().collect();
                 Ok(json!({"rows": rows, "shortages": self.shortages()}).to_string())
             }
             Ask::Archive { before_wall_ms, apply } => self.archive(*before_wall_ms, *apply),
@@ -105,10 +108,7 @@ impl Owner {
 
     /// Shows a session with what is only known while somebody listens: when something was heard of it.
     fn looked_at(&self, session: &Session) -> String {
-        let mut row = match self.preview.get(&session.id) {
-            Some(session) => self.previewed_row(session),
-            None => card::row(session),
-        };
+        let mut row = self.shown_row(session);
         let live = session.current_launch().filter(|_| !row.sealed);
         row.heard_at = live.map(|launch| self.heard_at(launch));
         row.communication = self.as_member(session.id).or(row.communication);
@@ -183,7 +183,8 @@ impl Owner {
     }
 
     fn live_row(&self, run: &Run) -> RunRow {
-        let shortage = self.waits.of_run(run.id).map(|shortage| card::shortage(&shortage));
+        let shortage =
+            self.waits.of_subject(Subject::Run(run.id)).map(|shortage| card::shortage(&shortage));
         RunRow { shortage, ..run_card::live(run, |id| self.board.session(id)) }
     }
 
@@ -231,8 +232,7 @@ impl Owner {
         let next = session
             .deadline()
             .map(|(at, due)| format!("{} in {} ms", due.word(), at.saturating_sub(now)));
-        let row =
-            self.preview.get(&id).map_or_else(|| card::row(session), |s| self.previewed_row(s));
+        let row = self.shown_row(session);
         let reply = json!({
             "ok": true, "session": row, "facts": facts, "rule": rule, "next_deadline": next,
         });
@@ -244,16 +244,13 @@ impl Owner {
 
     fn list(&self, listing: &Listing) -> Result<String, ApiError> {
         let mut text = String::from("{\"ok\":true,\"sessions\":[");
-        let mut first = true;
+        let (mut first, overlay) = (true, self.overlay());
         let more = listing
             .visit(&self.ledger, |card| {
                 if !std::mem::take(&mut first) {
                     text.push(',');
                 }
-                match self.previewed_card(card) {
-                    Some(newer) => text.push_str(&newer),
-                    None => text.push_str(card),
-                }
+                text.push_str(overlaid(&overlay, card).unwrap_or(card));
                 ControlFlow::Continue(())
             })
             .map_err(|why| unread(&why))?;
@@ -566,4 +563,13 @@ pub(super) fn kept(why: &AppendError) -> ApiError {
 pub(crate) fn unread(why: &provost_ledger::Error) -> ApiError {
     ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
         .next("provost ledger verify")
+}
+
+/// Finds the newer row of a session by the card that the ledger has of it.
+fn overlaid<'a>(overlay: &'a BTreeMap<String, String>, card: &str) -> Option<&'a str> {
+    if overlay.is_empty() {
+        return None;
+    }
+    let row: SessionRow = serde_json::from_str(card).ok()?;
+    overlay.get(&row.id).map(String::as_str)
 }

@@ -34,6 +34,7 @@ use super::{
     home::Home,
     landing::{oid, told},
 };
+use crate::stream::Subject;
 
 /// A check whose holder died is safe to run again, this often.
 const RETRIES: u32 = 2;
@@ -232,7 +233,8 @@ impl CheckRunner {
     /// Returns what the check runs on: the work with its protected and trust-relevant files as the base has them, so
     /// that no work weakens what judges it.
     async fn checked(&self, job: &CheckJob) -> Result<Checked, String> {
-        let (git, job) = (self.git_calls.settled().await, job.clone());
+        let git = self.git_calls.settled(Subject::Session(job.session)).await;
+        let job = job.clone();
         held::blocking(move || {
             let snapshot = job.snapshot.clone();
             let Some((base, top)) = job.base.zip(job.spec.work.top()) else {

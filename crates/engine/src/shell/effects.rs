@@ -24,6 +24,8 @@ use super::{
     start_record::{CutOffStart, Loaded, StartRecord, StartRecords},
 };
 
+use crate::stream::Subject;
+
 /// Whether a command left nothing half done, by its end and what its holder's directory has.
 type EndedCleanly = fn(&Path, &ExitRecord) -> bool;
 
@@ -32,6 +34,15 @@ type EndedCleanly = fn(&Path, &ExitRecord) -> bool;
 pub(crate) enum EffectOwner {
     Session(SessionId),
     Run(RunId),
+}
+
+impl From<EffectOwner> for Subject {
+    fn from(owner: EffectOwner) -> Subject {
+        match owner {
+            EffectOwner::Session(session) => Subject::Session(session),
+            EffectOwner::Run(run) => Subject::Run(run),
+        }
+    }
 }
 
 impl fmt::Display for EffectOwner {
@@ -146,8 +157,9 @@ impl Effects {
         let record = self.store(record).await?;
         self.free(&self.directory(&record)).await?;
         let new = StartRecord::of_effect(record.name, spec);
-        let new = new.map_err(|why| Error::Record(why.to_string()))?;
-        self.store(StartRecord { cut_off: record.cut_off, ..new }).await
+        let mut new = new.map_err(|why| Error::Record(why.to_string()))?;
+        new.cut_off = record.cut_off;
+        self.store(new).await
     }
 
     /// Adds to a record that its own start was cut off, if it was. Nothing of it may be running.
@@ -233,12 +245,13 @@ impl Effects {
 
     /// Waits until none of the commands runs that earlier daemons started under keys with this end. Those that were
     /// cut off stay recorded; the records of others are removed. None waits for room on the disk: see
-    /// [`Effects::run_anew`].
+    /// [`Effects::run_anew`]. `waiting` gets the process of each command before it is waited for.
     pub(crate) async fn outwait_all(
         &self,
         key_end: &str,
         limit_ms: u64,
         ended_cleanly: EndedCleanly,
+        waiting: &(dyn Fn(Option<u32>) + Sync),
     ) -> Result<(), Error> {
         let (records, key_end) = (self.records.clone(), key_end.to_owned());
         let names = held::blocking(move || records.names(&key_end)).await;
@@ -248,7 +261,9 @@ impl Effects {
             // A forged record is moved aside when its effect is carried out.
             let Ok(Loaded::Valid(record)) = loaded else { continue };
             let dir = self.directory(&record);
-            if held::looked(&dir).await? == Looked::Absent {
+            let found = held::looked(&dir).await;
+            waiting(found.as_ref().ok().and_then(child_pid));
+            if found? == Looked::Absent {
                 // A holder may be on its way. One that is ended before it made its directory started nothing.
                 held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
             }
@@ -421,6 +436,17 @@ impl Effects {
                 self.teller.tell_run(run, command).await;
             }
         }
+    }
+}
+
+/// Returns the process of a command, if its holder recorded that.
+fn child_pid(found: &Looked) -> Option<u32> {
+    match found {
+        Looked::Alive { held } => Some(held.child.pid),
+        Looked::Ended { held, .. } | Looked::HolderDied { held, .. } => {
+            held.as_ref().map(|held| held.child.pid)
+        }
+        Looked::Absent | Looked::Starting { .. } | Looked::OtherBoot { .. } => None,
     }
 }
 

@@ -31,8 +31,10 @@ use super::{
     executor::World,
     failpoint,
     held::{self, Finished, chain},
+    shortage::{EarlierGit, Waits},
     start_record::CutOffStart,
 };
+use crate::stream::Subject;
 
 /// The subcommand by which this program becomes a git that may execute nothing else. It is called by holders only.
 pub const RUN_GIT: &str = "run-git";
@@ -56,6 +58,7 @@ pub(crate) struct GitCalls {
     effects: Effects,
     program: PathBuf,
     scratch: PathBuf,
+    waits: Waits,
     /// Set once no call of an earlier daemon runs.
     settled: Arc<OnceCell<()>>,
 }
@@ -67,6 +70,7 @@ impl GitCalls {
             effects: effects.clone(),
             program: world.program.clone(),
             scratch: world.home.scratch(),
+            waits: world.waits.clone(),
             settled: Arc::default(),
         }
     }
@@ -77,7 +81,7 @@ impl GitCalls {
         effect: EffectName,
         work: impl FnOnce(&Git) -> T + Send + 'static,
     ) -> T {
-        self.settled().await;
+        self.settled(effect.owner.into()).await;
         let git = self.writing(effect).await;
         blocking_write(move || work(&git)).await
     }
@@ -95,8 +99,10 @@ impl GitCalls {
         self.git.clone().with_long_calls(Arc::new(calls))
     }
 
-    /// Returns git for an effect that depends on what is in a checkout, once no call of an earlier daemon runs.
-    pub(crate) async fn settled(&self) -> Git {
+    /// Returns git for an effect that depends on what is in a checkout, once no call of an earlier daemon runs. Until
+    /// then its subject is shown as waiting.
+    pub(crate) async fn settled(&self, subject: Subject) -> Git {
+        let _shown = self.waits.for_git(subject);
         self.settled.get_or_init(|| self.outwait_earlier()).await;
         self.git.clone()
     }
@@ -104,9 +110,11 @@ impl GitCalls {
     async fn outwait_earlier(&self) {
         let limit = long::TIME_LIMIT.as_millis() as u64;
         // A call that can neither be looked at nor ended may be writing: nothing is done beside it.
-        while self.effects.outwait_all(KEY_END, limit, ended_cleanly).await.is_err() {
+        let waiting = |pid| self.waits.set_earlier_git(Some(EarlierGit { pid }));
+        while self.effects.outwait_all(KEY_END, limit, ended_cleanly, &waiting).await.is_err() {
             held::pause(LOOK_AGAIN).await;
         }
+        self.waits.set_earlier_git(None);
         let scratch = self.scratch.clone();
         held::blocking(move || long::sweep(&scratch)).await;
     }

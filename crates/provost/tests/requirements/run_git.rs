@@ -171,6 +171,21 @@ fn landed(site: &Site, id: &str, before: &str, files: usize) -> Value {
     row
 }
 
+/// Demands that all say which git is waited for.
+#[track_caller]
+fn shows_earlier_git(site: &Site, id: &str) {
+    let detail = eventually("the run waits for git", || {
+        let row = site.stage.status(id);
+        let waits = row["shortage"]["resource"] == "git";
+        if waits { Ok(row["shortage"]["detail"].to_string()) } else { Err(row.to_string()) }
+    });
+    assert!(detail.contains("(pid ") && detail.contains("an earlier daemon"), "{detail}");
+    for command in [&["ls"][..], &["status"], &["daemon", "status"], &["status", id]] {
+        let shown = site.stage.home.provost(command);
+        assert!(shown.ok().stdout.contains("that an earlier daemon started"), "{shown:#?}");
+    }
+}
+
 /// Ends the daemon while git lands, and demands that the work lands all the same.
 fn land_over_the_end(end: End, files: usize, point: usize) {
     let mut stage = Stage::new();
@@ -188,6 +203,7 @@ fn land_over_the_end(end: End, files: usize, point: usize) {
             // The next daemon meets the git of the first one.
             let row = site.stage.status(&id);
             assert_eq!((&row["sealed"], site.repo.head()), (&Value::Bool(false), before.clone()));
+            shows_earlier_git(&site, &id);
             git.resume();
         }
         End::Stop => {
@@ -324,6 +340,13 @@ fn work_over_the_end(end: End, files: usize, point: usize) {
         End::Stop => site.stage.daemon().stop(),
     }
     assert_eq!(site.stage.status(&id)["sealed"], false);
+    let session = site.stage.rows()[0]["id"].as_str().unwrap().to_owned();
+    eventually("the session waits for git", || {
+        let row = site.stage.status(&session);
+        let listed = &site.stage.rows()[0]["shortage"]["resource"];
+        let waits = row["shortage"]["resource"] == "git" && listed == "git";
+        if waits { Ok(()) } else { Err(row.to_string()) }
+    });
     git.resume();
     landed(&site, &id, &before, files);
     git.worked_alone();
