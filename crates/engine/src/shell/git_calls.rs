@@ -171,7 +171,8 @@ impl HeldCalls {
             Ok(Ran { finished: Finished::Ended { exit }, dir }) => self.take(&exit, dir).await,
             Ok(Ran { finished: Finished::Uncertain(why), .. }) => {
                 self.take_cut_off().await;
-                if is_short(&why) { LongEnd::NoRoom(why) } else { LongEnd::CutOff(why) }
+                let is_short = Shortage::from_text(&why).is_some();
+                if is_short { LongEnd::NoRoom(why) } else { LongEnd::CutOff(why) }
             }
             Err(why) => LongEnd::NotStarted(chain(&why)),
         }
@@ -201,7 +202,7 @@ impl HeldCalls {
         let end = match (exit.ended_by, &exit.end) {
             (EndedBy::Itself, End::Exited { code }) => {
                 let stderr = held::blocking(move || printed(&dir)).await;
-                let ran_out = *code != 0 && is_short(&String::from_utf8_lossy(&stderr));
+                let ran_out = *code != 0 && ran_out(&stderr);
                 let end = LongEnd::Exited { exit: Exit::Code(*code), stderr };
                 if ran_out {
                     self.take_cut_off().await;
@@ -229,7 +230,7 @@ impl HeldCalls {
 fn ended_cleanly(dir: &Path, exit: &ExitRecord) -> bool {
     match (exit.ended_by, &exit.end) {
         (_, End::NotStarted { .. }) | (EndedBy::Itself, End::Exited { code: 0 }) => true,
-        (EndedBy::Itself, End::Exited { .. }) => !is_short(&String::from_utf8_lossy(&printed(dir))),
+        (EndedBy::Itself, End::Exited { .. }) => !ran_out(&printed(dir)),
         (_, End::Exited { .. } | End::Signalled { .. }) => false,
     }
 }
@@ -239,8 +240,9 @@ fn call_of(start: CutOffStart) -> CutOffCall {
     CutOffCall { began: time(start.started_wall_ms), ended: time(start.ended_wall_ms) }
 }
 
-fn is_short(why: &str) -> bool {
-    Shortage::from_text(why).is_some()
+/// Whether git ran out of something, by what it printed.
+fn ran_out(stderr: &[u8]) -> bool {
+    Shortage::from_git(&String::from_utf8_lossy(stderr)).is_some()
 }
 
 /// Returns the end of what a call wrote to standard error.

@@ -127,9 +127,9 @@ fn locked_index(top: &Path) {
 /// What is left of a reset that was killed while it held the lock of its branch, whose repository is beside the trees.
 fn locked_branch(top: &Path) {
     let root = top.ancestors().nth(2).expect("the tree is in trees/");
-    let lock =
-        fs::read_dir(root).unwrap().flatten().map(|entry| entry.path().join(".git/refs/heads"));
-    let heads = lock.into_iter().find(|heads| heads.is_dir()).expect("there is a repository");
+    let entries = fs::read_dir(root).unwrap().flatten();
+    let mut heads = entries.map(|entry| entry.path().join(".git/refs/heads"));
+    let heads = heads.find(|heads| heads.is_dir()).expect("there is a repository");
     write(&heads.join("provost/t1.lock"), "");
 }
 
@@ -142,6 +142,7 @@ fn write_anew(path: &Path, text: &str) {
 }
 
 impl LongCalls for CutOffOnce {
+    #[expect(clippy::disallowed_methods, reason = "when the call ran")]
     fn run(&self, call: LongCall) -> LongEnd {
         if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
             let began = SystemTime::now();

@@ -281,6 +281,23 @@ fn f5_g1a_files_without_room_are_finished_by_the_next_daemon() {
     assert!(left.is_empty(), "what was repaired is forgotten: {left:?}");
 }
 
+#[test]
+fn file_named_like_a_shortage_does_not_make_a_landing_wait() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let name = "a: No space left on device";
+    repo.write(name, "old\n");
+    repo.commit("a file");
+    repo.write(name, "mine\n");
+    let site = Site::with(stage, repo, "echo new > 'a: No space left on device'");
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    eventually("the landing is refused", || {
+        let failed = site.stage.events_of(&id, "run.land_failed");
+        if failed.is_empty() { Err(site.stage.status(&id).to_string()) } else { Ok(()) }
+    });
+    assert_eq!(site.repo.read(name), "mine\n");
+}
+
 /// Ends git while it lands, and demands that the work lands all the same.
 fn finish_after(signal: &str, kill_the_daemon: bool) {
     let mut stage = Stage::new();
@@ -352,6 +369,11 @@ fn work_over_the_end(end: End, files: usize, point: usize) {
     git.worked_alone();
     let sessions = site.stage.rows();
     assert_eq!(sessions.len(), 1, "nothing was tried twice: {sessions:#?}");
+}
+
+#[test]
+fn session_that_waits_for_an_earlier_git_says_so() {
+    work_over_the_end(End::Kill, 90, 45);
 }
 
 #[test]
