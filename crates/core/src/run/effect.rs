@@ -74,11 +74,8 @@ impl Effect {
     /// may be moving that very branch.
     pub fn waits_for_git(&self) -> bool {
         match self {
-            Effect::Land { .. }
-            | Effect::LookLanded { .. }
-            | Effect::TakeHead(_)
-            | Effect::Bring { .. }
-            | Effect::Integrate { .. } => true,
+            Effect::Land { .. } | Effect::LookLanded { .. } => !bug!(OutlivedGitIgnored),
+            Effect::TakeHead(_) | Effect::Bring { .. } | Effect::Integrate { .. } => true,
             Effect::MergeBatch { .. }
             | Effect::WatchPull { .. }
             | Effect::RunHook(_)
