@@ -114,7 +114,8 @@ pub struct SessionRow {
 /// A resource that the machine is short of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortageRow {
-    /// `threads`, `descriptors`, `memory`, `disk_space`, `inodes`, `writable_disk` or `directory`.
+    /// `threads`, `descriptors`, `memory`, `disk_space`, `inodes`, `writable_disk`, `directory` or
+    /// `git` (a git command of an earlier daemon has not ended).
     pub resource: String,
     pub detail: String,
     /// The work that waits for it; omitted in a list of all shortages.

@@ -48,13 +48,16 @@ pub enum Bug {
     WaitSkipsState,
     EndNotNoticed,
     UndeliveredNotTold,
+    OutlivedGitIgnored,
     LeftWhileLanding,
     ShortageFailsLaunch,
     ShortageNeverRetried,
+    OwnTurnIgnored,
+    RefusalFailsAttempt,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 44] = [
+    pub const ALL: [Bug; 47] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -96,9 +99,12 @@ impl Bug {
         Bug::WaitSkipsState,
         Bug::EndNotNoticed,
         Bug::UndeliveredNotTold,
+        Bug::OutlivedGitIgnored,
         Bug::LeftWhileLanding,
         Bug::ShortageFailsLaunch,
         Bug::ShortageNeverRetried,
+        Bug::OwnTurnIgnored,
+        Bug::RefusalFailsAttempt,
     ];
 }
 

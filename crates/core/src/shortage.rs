@@ -21,6 +21,8 @@ pub enum Resource {
     WritableDisk,
     /// A directory of Provost's home is missing or not writable.
     Directory,
+    /// Git of an earlier daemon may still be writing to a checkout.
+    Git,
 }
 
 impl Resource {
@@ -33,6 +35,7 @@ impl Resource {
             Resource::Inodes => "inodes",
             Resource::WritableDisk => "writable_disk",
             Resource::Directory => "directory",
+            Resource::Git => "git",
         }
     }
 
@@ -46,6 +49,7 @@ impl Resource {
             Resource::Inodes => "inodes",
             Resource::WritableDisk => "a writable disk",
             Resource::Directory => "a writable directory",
+            Resource::Git => "an earlier git",
         }
     }
 }
@@ -57,20 +61,22 @@ pub struct Shortage {
     pub detail: String,
 }
 
-/// The C library's messages for errors that mean a shortage. Git prints them too: it runs with
-/// `LC_ALL=C`.
-const MESSAGES: [(&str, Resource); 7] = [
+/// The messages of the C library for errors that mean a shortage. Git prints them too: it runs with `LC_ALL=C`.
+const MESSAGES: [(&str, Resource); 8] = [
     ("No space left on device", Resource::DiskSpace),
     ("Disk quota exceeded", Resource::DiskSpace),
     ("Quota exceeded", Resource::DiskSpace),
     ("Too many open files", Resource::Descriptors),
+    ("Too many open files in system", Resource::Descriptors),
     ("Resource temporarily unavailable", Resource::Threads),
     ("Cannot allocate memory", Resource::Memory),
     ("Read-only file system", Resource::WritableDisk),
 ];
 
-/// Git's messages for a failed write, which omit the reason. A write to an open file fails for lack of
-/// space.
+/// How git's own messages begin.
+const GIT_PREFIXES: [&str; 2] = ["fatal: ", "error: "];
+
+/// What git prints when a write failed, without the reason. A write to a file that is open fails for lack of room.
 const FAILED_WRITES: [&str; 6] = [
     "unable to write file",
     "unable to write new index file",
@@ -98,25 +104,45 @@ impl Shortage {
         Some(Shortage::new(resource, detail))
     }
 
-    /// Classifies the text of an error with its causes, or git's output. The system's message must start
-    /// a line or follow a colon; elsewhere it is part of a name.
+    /// Classifies the text of an error with its causes. Its first line is Provost's own; those behind it were printed by
+    /// git, see [`Shortage::from_git`].
     pub fn from_text(text: &str) -> Option<Shortage> {
-        let is_cause = |message: &str| {
-            text.lines().any(|line| {
-                line.match_indices(message).any(|(at, _)| {
-                    let before = line[..at].trim_end();
-                    before.is_empty() || before.ends_with(':')
-                })
-            })
-        };
-        let known = MESSAGES.iter().find(|(message, _)| is_cause(message));
-        let written = || FAILED_WRITES.iter().find(|message| is_cause(message));
-        let resource = match known {
-            Some((_, resource)) => *resource,
-            None => written().map(|_| Resource::DiskSpace)?,
-        };
+        let (first, printed) = text.split_once('\n').unwrap_or((text, ""));
+        let resource = cause(first).or_else(|| printed.lines().find_map(git_cause))?;
         Some(Shortage::new(resource, text))
     }
+
+    /// Classifies what git printed. Only its own messages count: among the other lines are names of files, which may read
+    /// like anything.
+    pub fn from_git(stderr: &str) -> Option<Shortage> {
+        let resource = stderr.lines().find_map(git_cause)?;
+        Some(Shortage::new(resource, stderr))
+    }
+}
+
+fn git_cause(line: &str) -> Option<Resource> {
+    let message = GIT_PREFIXES.iter().find_map(|prefix| line.strip_prefix(prefix))?;
+    cause(message)
+}
+
+/// Classifies one message. The system's part of it comes last, at the beginning or behind a colon; anywhere else it is
+/// part of a name.
+fn cause(message: &str) -> Option<Resource> {
+    let message = message.trim_end();
+    // What Provost adds behind the cause.
+    let message = message.split_once("; ").map_or(message, |(cause, _)| cause);
+    let message = message.rsplit_once(" (os error ").map_or(message, |(cause, _)| cause);
+    let is_last = |text: &str| {
+        let before = message.strip_suffix(text).map(str::trim_end);
+        before.is_some_and(|before| before.is_empty() || before.ends_with(':'))
+    };
+    if let Some((_, resource)) = MESSAGES.iter().find(|(text, _)| is_last(text)) {
+        return Some(*resource);
+    }
+    let failed = FAILED_WRITES
+        .iter()
+        .any(|text| message.starts_with(text) || message.contains(&format!(": {text}")));
+    failed.then_some(Resource::DiskSpace)
 }
 
 /// The delay before the first retry. Each later delay is twice the one before.
@@ -166,6 +192,9 @@ mod tests {
         assert_eq!(resource("open log: Read-only file system"), Some(Resource::WritableDisk));
         assert_eq!(resource("cannot run \"No space left on device\": not found"), None);
         assert_eq!(resource("cannot run \"codex\": Permission denied (os error 13)"), None);
+        assert_eq!(resource("open \"No space left on device: x\": Permission denied"), None);
+        let left = "its holder was killed: No space left on device; 1 of its processes is left";
+        assert_eq!(resource(left), Some(Resource::DiskSpace));
         assert_eq!(resource(""), None);
     }
 
@@ -178,6 +207,25 @@ mod tests {
         let leading = "fatal: could not create leading directories of 'a/b'";
         assert_eq!(resource(leading), Some(Resource::DiskSpace));
         assert_eq!(resource("fatal: not a git repository"), None);
+    }
+
+    #[test]
+    fn names_in_what_git_prints_are_not_its_messages() {
+        let refused = "land: error: Your local changes to the following files would be \
+                       overwritten by merge:\n\ta: No space left on device\nAborting";
+        assert_eq!(resource(refused), None);
+        let names = [
+            "\ta: No space left on device",
+            "a: No space left on device",
+            "Auto-merging a: unable to write file",
+            "error: pathspec 'a: No space left on device' did not match any file",
+            "error: Entry 'a: No space left on device' not uptodate. Cannot merge.",
+        ];
+        for line in names {
+            assert_eq!(Shortage::from_git(line), None, "{line}");
+        }
+        let short = "Updating a..b\nfatal: cannot create directory at 'x': No space left on device";
+        assert!(Shortage::from_git(short).is_some());
     }
 
     #[test]

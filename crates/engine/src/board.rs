@@ -91,6 +91,8 @@ struct Draft {
     session: Session,
     expected: u64,
     events: Vec<Drafted>,
+    /// The effects that met a shortage while they were not owed.
+    missed: BTreeSet<EffectKey>,
 }
 
 #[derive(Debug)]
@@ -287,7 +289,7 @@ impl Turn<'_> {
         let session = Session::open(id, self.now, &opened);
         let state = session.state();
         let events = vec![Drafted { event: opened.into(), actor: actor.to_owned(), state }];
-        let mut draft = Draft { session, expected: 0, events };
+        let mut draft = Draft { session, expected: 0, events, missed: BTreeSet::new() };
         draft.follow_up(self.now, self.reached, actor);
         &self.drafts.entry(id).or_insert(draft).session
     }
@@ -432,7 +434,10 @@ impl Turn<'_> {
         let session = self.session(id)?;
         let events = match session.decide(command, now) {
             Ok(events) => events,
-            Err(why) => return Some(Err(why)),
+            Err(why) => {
+                self.note_missed(id, command);
+                return Some(Err(why));
+            }
         };
         let waited = session.wait().cloned();
         let draft = self.draft(id)?;
@@ -529,11 +534,23 @@ impl Turn<'_> {
         Some((Batch { at, writes, idempotency: self.replies }, Staged { drafts, runs, tasks }))
     }
 
+    /// Notes that an effect met a shortage while it was not owed. If it is owed again in the same commit, nothing else says
+    /// that nobody is at it any more.
+    fn note_missed(&mut self, id: SessionId, command: &Command) {
+        if let (Command::EffectShort { effect, .. }, Some(draft)) =
+            (command, self.drafts.get_mut(&id))
+            && !draft.session.effects().iter().any(|owed| owed.key() == *effect)
+        {
+            draft.missed.insert(effect.clone());
+        }
+    }
+
     fn draft(&mut self, id: SessionId) -> Option<&mut Draft> {
         if !self.drafts.contains_key(&id) {
             let held = self.board.sessions.get(&id)?;
             let session = held.session.clone();
-            self.drafts.insert(id, Draft { session, expected: held.version, events: Vec::new() });
+            let (expected, events, missed) = (held.version, Vec::new(), BTreeSet::new());
+            self.drafts.insert(id, Draft { session, expected, events, missed });
         }
         self.drafts.get_mut(&id)
     }
@@ -552,7 +569,7 @@ impl Draft {
             let Event::EffectShort(short) = &one.event else { return None };
             Some(short.effect.clone())
         });
-        given_up.collect()
+        given_up.chain(self.missed.iter().cloned()).collect()
     }
 
     /// Applies follow-up events until there are none.

@@ -24,7 +24,7 @@ use crate::confine::{self, Programs};
 use crate::escape::{last_lines, printable, printable_line};
 use crate::guard::{self, Setting};
 use crate::known::Known;
-use crate::long::{LongCall, LongCalls, LongEnd};
+use crate::long::{CutOffCall, LongCall, LongCalls, LongEnd};
 use crate::process::{self, End, Limits};
 use crate::settings;
 
@@ -204,6 +204,25 @@ impl Git {
 
     pub(crate) fn long_calls(&self) -> Option<&dyn LongCalls> {
         self.long_calls.as_deref()
+    }
+
+    pub(crate) fn cut_off_calls(&self) -> Vec<CutOffCall> {
+        self.long_calls().map(LongCalls::cut_off_calls).unwrap_or_default()
+    }
+
+    /// Whether a call that was cut off can have left a file. One that is gone was not left.
+    pub(crate) fn can_have_left(&self, file: &Path) -> Result<bool, Error> {
+        let calls = self.cut_off_calls();
+        let found = match file.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            found => found.map_err(Error::file(file))?,
+        };
+        for call in calls {
+            if call.can_have_left(&found).map_err(Error::file(file))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     pub(crate) fn lock_limit(&self) -> Duration {

@@ -39,21 +39,16 @@ pub(crate) fn move_files(
     args: &[&str],
     between: Move<'_>,
 ) -> Result<Answer, Error> {
-    let mut cut_off = checkout.git().long_calls().is_some_and(|calls| calls.was_cut_off());
     let (mut tries, mut repaired) = (0, false);
     loop {
         tries += 1;
-        if cut_off {
-            remove_own_locks(checkout)?;
-        }
+        remove_own_locks(checkout)?;
         let moved = checkout.when_unlocked(|checkout| checkout.change_files(args));
         match moved {
-            Err(Error::CutOff { .. }) if tries < MOVES => {
-                (cut_off, repaired) = (true, false);
-            }
+            Err(Error::CutOff { .. }) if tries < MOVES => repaired = false,
             Ok(answer) if is_in_the_way(&answer) && !repaired => {
                 repaired = true;
-                if !finish(checkout, between, cut_off)? {
+                if !finish(checkout, between)? {
                     return Ok(answer);
                 }
             }
@@ -62,12 +57,15 @@ pub(crate) fn move_files(
     }
 }
 
-/// Removes the locks that a killed git left in Provost's own worktree, where nothing else works. In
-/// a user's checkout they may belong to another program.
+/// Removes the locks that a call left which was cut off: all of them in a worktree of Provost's own, where nothing else
+/// works, and in a checkout of the user those that are not another program's.
 fn remove_own_locks(checkout: &Repo<'_>) -> Result<(), Error> {
+    if checkout.git().cut_off_calls().is_empty() {
+        return Ok(());
+    }
     let reason = agent_file::read_text(&checkout.git_dir().join("locked"), MAX_POINTER);
     if !reason.is_ok_and(|reason| reason.trim_end() == LOCK_REASON) {
-        return Ok(());
+        return checkout.remove_left_locks();
     }
     checkout.remove_locks()
 }
@@ -78,9 +76,9 @@ fn is_in_the_way(answer: &Answer) -> bool {
         && (answer.complains_of("would be overwritten") || answer.complains_of("not uptodate"))
 }
 
-/// Adds files to the index that already match the new commit. Returns true if there are such files
-/// and nothing else blocks the move.
-fn finish(checkout: &Repo<'_>, between: Move<'_>, cut_off: bool) -> Result<bool, Error> {
+/// Takes files into the index that are those of the new commit already. Returns whether there are such files, and
+/// nothing else stands in the way of the move.
+fn finish(checkout: &Repo<'_>, between: Move<'_>) -> Result<bool, Error> {
     let changes = changes(checkout, between)?;
     let recorded = entries(checkout)?;
     let staging = Staging::of(checkout)?;
@@ -99,14 +97,15 @@ fn finish(checkout: &Repo<'_>, between: Move<'_>, cut_off: bool) -> Result<bool,
             torn.push(&change.path);
         }
     }
-    match torn[..] {
-        [] => {}
-        // Git writes one file at a time.
-        [path] if cut_off && is_torn(checkout, between.to, path)? => {
-            let file = checkout.top().join(path.as_path());
-            fs::remove_file(&file).map_err(Error::file(&file))?;
+    // None is removed before all are known to be git's.
+    for path in &torn {
+        if !is_torn(checkout, between.to, path)? {
+            return Ok(false);
         }
-        _ => return Ok(false),
+    }
+    for path in &torn {
+        let file = checkout.top().join(path.as_path());
+        fs::remove_file(&file).map_err(Error::file(&file))?;
     }
     if !written.is_empty() {
         let input: Vec<u8> =
@@ -162,8 +161,13 @@ fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, Entry>, Error> {
     answer.items().map(entry).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
 }
 
-/// Whether a file contains only the beginning of the commit's version.
+/// Whether a call that was cut off wrote a file, and it holds the beginning of what the commit has there. Git makes such
+/// a file anew, so one that the user changed in place or later is not taken for it.
 fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, Error> {
+    let file = checkout.top().join(path.as_path());
+    if !checkout.git().can_have_left(&file)? {
+        return Ok(false);
+    }
     let object = [commit.as_str().as_bytes(), b":", path.as_bytes()].concat();
     let args = [OsStr::new("cat-file"), OsStr::new("--filters"), OsStr::from_bytes(&object)];
     let wanted = checkout.read_files(args).ask()?;
@@ -171,7 +175,6 @@ fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, E
         // The commit has no such file.
         return Ok(false);
     }
-    let file = checkout.top().join(path.as_path());
     match agent_file::read(&file, wanted.stdout.len() as u64) {
         Ok(bytes) => Ok(wanted.stdout.starts_with(&bytes)),
         Err(agent_file::Error::Io { source, .. }) if source.kind() != io::ErrorKind::NotFound => {

@@ -6,12 +6,13 @@
 //! directory, which no other process removes while it runs.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::command::Exit;
 use crate::confine::Programs;
@@ -23,14 +24,37 @@ pub const DIRECTORY_PREFIX: &str = "provost-long-";
 /// The time limit of a call that writes files: a large checkout on a slow disk takes minutes.
 pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs long git calls, each to its end.
+/// How far the clock of file systems may be behind.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
+
+/// Runs long calls of git, each to its end.
 pub trait LongCalls: Send + Sync {
     /// Runs a call and waits for its end.
     fn run(&self, call: LongCall) -> LongEnd;
 
-    /// Whether an earlier call for the same work was interrupted. It may have left a file half
-    /// written.
-    fn was_cut_off(&self) -> bool;
+    /// Returns the calls for the same work that were cut off, and after which none succeeded.
+    fn cut_off_calls(&self) -> Vec<CutOffCall>;
+}
+
+/// When a call ran that was cut off or ran out of room. It may have left locks, and files half written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutOffCall {
+    pub began: SystemTime,
+    /// When it had ended for certain.
+    pub ended: SystemTime,
+}
+
+impl CutOffCall {
+    /// Whether a file was made, and last changed, while the call ran.
+    pub(crate) fn can_have_left(&self, file: &Metadata) -> io::Result<bool> {
+        let made = file.created().or_else(|_| file.modified())?;
+        let since_epoch = Duration::new(
+            u64::try_from(file.ctime()).unwrap_or_default(),
+            u32::try_from(file.ctime_nsec()).unwrap_or_default(),
+        );
+        let changed = SystemTime::UNIX_EPOCH + since_epoch;
+        Ok(made + CLOCK_TICK >= self.began && changed <= self.ended)
+    }
 }
 
 /// A git call, ready to be run elsewhere.

@@ -189,20 +189,19 @@ impl<'a> Job<'a> {
         Ok(self.checkout(false))
     }
 
-    /// Removes everything in the slot and its registration. Links are removed themselves, not their
-    /// targets.
+    /// Removes the registration of the slot, then its directory. In this order a discard that is interrupted or runs out
+    /// of a resource leaves nothing in the repository, only a directory of the pool. Links are removed, not followed.
     fn discard(&self) -> Result<(), Error> {
+        if let Some(git_dir) = registry::git_dir_of(&self.shared, &self.path)? {
+            fs::remove_dir_all(&git_dir).map_err(command::Error::file(&git_dir))?;
+        }
         let removed = match fs::symlink_metadata(&self.path) {
             Ok(meta) if meta.is_dir() => fs::remove_dir_all(&self.path),
             Ok(_) => fs::remove_file(&self.path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         };
-        removed.map_err(command::Error::file(&self.path))?;
-        if registry::entry_at(&self.shared, &self.path)?.is_some() {
-            registry::forget(&self.shared, &self.path)?;
-        }
-        Ok(())
+        Ok(removed.map_err(command::Error::file(&self.path))?)
     }
 
     fn repo(&self) -> Result<Repo<'a>, Error> {

@@ -12,19 +12,25 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use provost_sys::agent_file;
+
 use crate::apart::StandIn;
 use crate::command::{Answer, Call, Error, Exit, Git};
 use crate::filters;
 use crate::guard::Setting;
 use crate::known::{self, Files};
-use crate::names::{Oid, RefName};
+use crate::names::{BranchName, Oid, RefName};
 use crate::process::now;
 use crate::settings::Settings;
+use crate::worktree::MAX_POINTER;
 
 /// How often to check whether a lock is free.
 const LOCK_LOOK: Duration = Duration::from_millis(20);
 
-/// How often an interrupted reset is repeated.
+/// The locks of the files that a reset or a move of the checkout writes.
+const LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
+
+/// How often a reset that was cut off is made again.
 const RESETS: usize = 3;
 
 /// The handle through which everything else in this crate talks to git.
@@ -161,8 +167,8 @@ impl<'a> Repo<'a> {
         answer
     }
 
-    /// Runs a call that needs the index of the checkout, and waits while another program has it
-    /// locked. Another program's lock is never removed.
+    /// Makes a call that needs the index of the checkout, and waits while another program has it locked. The lock of
+    /// another program is never removed; one that a call of Provost's left is.
     pub(crate) fn when_unlocked(
         &self,
         call: impl Fn(&Self) -> Result<Answer, Error>,
@@ -175,7 +181,7 @@ impl<'a> Repo<'a> {
                 return Ok(answer);
             }
             let path = self.git_dir.join("index.lock");
-            if !is_gone_by(&path, until) {
+            if !self.is_unlocked_by(&path, until)? {
                 return Err(Error::Locked { path, limit });
             }
         }
@@ -183,7 +189,7 @@ impl<'a> Repo<'a> {
 
     /// Resets the files of Provost's own worktree to its HEAD. Nothing else may work there.
     pub(crate) fn reset_hard(&self) -> Result<(), Error> {
-        if self.git.long_calls().is_some_and(|calls| calls.was_cut_off()) {
+        if !self.git.cut_off_calls().is_empty() {
             self.remove_locks()?;
         }
         let mut tries = 0;
@@ -201,17 +207,57 @@ impl<'a> Repo<'a> {
     /// Removes the locks that a killed git left in Provost's own worktree. Nothing else may work
     /// there.
     pub(crate) fn remove_locks(&self) -> Result<(), Error> {
-        // The locks of the files that a reset or a move of the checkout writes.
-        for name in ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"] {
-            let lock = self.git_dir.join(name);
-            match fs::remove_file(&lock) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::file(&lock)(error));
-                }
-                Ok(()) | Err(_) => {}
-            }
+        LOCKS.iter().try_for_each(|name| remove(&self.git_dir.join(name)))?;
+        self.branch_lock().map_or(Ok(()), |lock| remove(&lock))
+    }
+
+    /// The lock of the branch that HEAD names, if that is one of Provost's: a reset takes it too. An agent can write
+    /// HEAD, so a name that leads out of the branches is ignored.
+    fn branch_lock(&self) -> Option<PathBuf> {
+        let head = agent_file::read_text(&self.git_dir.join("HEAD"), MAX_POINTER).ok()?;
+        let branch = BranchName::new(head.trim_end().strip_prefix("ref: refs/heads/")?).ok()?;
+        Some(self.common_dir.join(format!("{}.lock", branch.full())))
+    }
+
+    /// Removes the locks that a call left which was cut off, in a checkout where others may work.
+    pub(crate) fn remove_left_locks(&self) -> Result<(), Error> {
+        LOCKS.iter().try_for_each(|name| self.remove_left_lock(&self.git_dir.join(name)))
+    }
+
+    /// Removes a lock that was made and last changed while a call ran that was cut off, unless a git works here now.
+    fn remove_left_lock(&self, lock: &Path) -> Result<(), Error> {
+        if self.git.can_have_left(lock)? && !self.is_used_by_git() {
+            remove(lock)?;
         }
         Ok(())
+    }
+
+    /// Whether a git works in the checkout. What cannot be seen may be one.
+    fn is_used_by_git(&self) -> bool {
+        let Ok(processes) = fs::read_dir("/proc") else { return true };
+        processes.flatten().any(|process| {
+            let process = process.path();
+            let is_git = fs::read_to_string(process.join("comm"))
+                .is_ok_and(|name| name.trim_end() == "git" || name.starts_with("git-"));
+            is_git
+                && match fs::read_link(process.join("cwd")) {
+                    Ok(cwd) => cwd.starts_with(&self.top),
+                    Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+                }
+        })
+    }
+
+    /// Waits until a lock is gone, or removes it if a call left it. False if it is still there at the end of the time.
+    fn is_unlocked_by(&self, lock: &Path, until: Instant) -> Result<bool, Error> {
+        while lock.symlink_metadata().is_ok() {
+            if now() >= until {
+                return Ok(false);
+            }
+            self.remove_left_lock(lock)?;
+            #[expect(clippy::disallowed_methods, reason = "git has no event for a lock set free")]
+            thread::sleep(LOCK_LOOK);
+        }
+        Ok(now() < until)
     }
 
     /// Prepares a call that changes something. Git reads only the configuration file in Provost's
@@ -287,16 +333,12 @@ impl<'a> Repo<'a> {
     }
 }
 
-/// Waits until a file is gone. Returns false if it still exists when the time is over.
-fn is_gone_by(path: &Path, until: Instant) -> bool {
-    while path.symlink_metadata().is_ok() {
-        if now() >= until {
-            return false;
-        }
-        #[expect(clippy::disallowed_methods, reason = "git has no event for a lock set free")]
-        thread::sleep(LOCK_LOOK);
+/// Removes a file, if it is there.
+fn remove(file: &Path) -> Result<(), Error> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(file)(error)),
+        Ok(()) | Err(_) => Ok(()),
     }
-    now() < until
 }
 
 /// Reads all settings with git, or from the cache.

@@ -24,8 +24,15 @@ pub(crate) struct Forge {
     landed: BTreeMap<CommitId, String>,
     /// The commit of the pull request, once there is one.
     pull: Option<CommitId>,
-    /// A pull request that a call which outlived the daemon is still creating.
-    pub(crate) pushing: Option<Box<Run>>,
+    /// A landing that a git carries out that outlived its daemon.
+    pub(crate) outlived: Option<OutlivedGit>,
+}
+
+/// A git that landed work of a run when its daemon ended, and lives on.
+#[derive(Clone, Debug)]
+pub(crate) struct OutlivedGit {
+    pub(crate) run: Box<Run>,
+    pub(crate) ends_ms: u64,
 }
 
 impl Forge {
@@ -36,7 +43,7 @@ impl Forge {
             tip: snapshot("good-0").commit,
             landed: BTreeMap::new(),
             pull: None,
-            pushing: None,
+            outlived: None,
         }
     }
 

@@ -19,7 +19,9 @@ use provost_core::{
     verdict::{CheckEnd, EmptyDiff, Verdict},
 };
 
-/// The description of a broken law.
+use crate::own_turns::TurnWatch;
+
+/// A law that does not hold, in words.
 pub type Broken = String;
 
 /// The history of a session that is needed to judge its present state.
@@ -34,6 +36,7 @@ pub struct Watch {
     /// The number of reactions per occasion, and per attempt.
     reactions: BTreeMap<(String, u32), u32>,
     reactions_in_all: BTreeMap<(String, u32), u32>,
+    turns: TurnWatch,
 }
 
 macro_rules! law {
@@ -77,6 +80,7 @@ impl Watch {
         self.stops_go_in_order(before, at, event, after)?;
         self.time_limits_are_fair(before, event)?;
         self.reactions_are_bounded(before, event)?;
+        self.turns.event(before, event, after)?;
         if matches!(event, Event::AttemptOpened(_)) {
             self.worked_ms = 0;
         }
@@ -299,7 +303,9 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         .find(|e| matches!(e, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. }));
     law!(proof.is_none(), "sealed while {proof:?} is pending");
     let decided = attempt.cancelled.is_some() || attempt.stopped.is_some();
-    let unproved = !before.spec.checks.is_empty()
+    // What only agents named proves nothing.
+    let named_by_agents = &before.spec.check_terms.agent_checks;
+    let unproved = before.spec.checks.iter().any(|check| !named_by_agents.contains(check))
         && judged.has(Flag::Unverified)
         && attempt.verifying.failed.is_none();
     law!(decided || !unproved, "sealed as unverified though checks are configured");

@@ -12,6 +12,7 @@ mod goal;
 mod graph;
 pub mod graph_laws;
 pub mod laws;
+mod own_turns;
 mod repo;
 pub mod rng;
 mod run;

@@ -27,7 +27,7 @@ pub use self::report::{Outcome, Report, RunOutcome};
 use self::report::{outcome, run_outcome};
 use crate::{
     engine::{CrashPoint, Engine, Input, Key, RunKey, Source, Task, TaskKey, Went},
-    forge::Forge,
+    forge::{Forge, OutlivedGit},
     goal,
     laws::Broken,
     rng::Rng,
@@ -166,8 +166,8 @@ enum Actor {
     TaskEffect(TaskKey),
     Taker(usize),
     Waiter(usize),
-    /// A call to the forge that outlived its daemon.
-    Forge,
+    /// A git that outlived its daemon.
+    OutlivedGit,
     Owner,
     Person,
     Time,
@@ -321,7 +321,9 @@ impl Sim {
         actors.extend(of_tasks.map(|key| Actor::TaskEffect(key.clone())));
         actors.extend(self.busy_takers().into_iter().map(Actor::Taker));
         actors.extend(self.busy_waiters().into_iter().map(Actor::Waiter));
-        actors.extend(self.forge.pushing.is_some().then_some(Actor::Forge));
+        let ends = |git: &OutlivedGit| git.ends_ms <= self.world.now_ms;
+        let ended = self.forge.outlived.as_ref().is_some_and(ends);
+        actors.extend(ended.then_some(Actor::OutlivedGit));
         if !self.engine.told.is_empty() || !self.asked.is_empty() {
             actors.push(Actor::Owner);
         }
@@ -377,7 +379,7 @@ impl Sim {
             Actor::TaskEffect(key) => self.carry_out_of_task(&key)?,
             Actor::Taker(at) => self.take(at),
             Actor::Waiter(at) => self.wait_on(at),
-            Actor::Forge => self.push_on()?,
+            Actor::OutlivedGit => self.end_outlived_git()?,
             Actor::Owner if self.engine.told.is_empty() && self.asked.is_empty() => {}
             Actor::Owner => self.own()?,
             Actor::Person => self.do_deed(),
@@ -628,6 +630,7 @@ impl Sim {
         if self.faults.repeats && !self.told_of_runs.is_empty() && self.rng.percent(15) {
             inputs.push(self.rng.pick(&self.told_of_runs));
         }
+        inputs.extend(self.late_look());
         if self.faults.blindness && self.rng.percent(20) {
             inputs.push(Input::Due);
         }
@@ -822,6 +825,7 @@ impl Sim {
             runs.map(|ran| ran.done_ms).filter(|at| *at > now).min(),
             self.engine.tasks.values().filter_map(seen_again).filter(|at| *at > now).min(),
             self.next_taker(),
+            self.forge.outlived.as_ref().map(|git| git.ends_ms).filter(|at| *at > now),
         ];
         let Some(next) = next.into_iter().flatten().min() else { return false };
         let ahead = next - now;

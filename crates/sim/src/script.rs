@@ -20,6 +20,7 @@ use provost_core::{
 
 use crate::{
     goal::RunDeed,
+    own_turns,
     rng::Rng,
     run::Faults,
     screen::{self, Shown},
@@ -42,7 +43,9 @@ pub(crate) enum Act {
     Sleep(u64),
     /// An entry in its transcript or on its screen.
     Show(Shown),
-    /// Its process is suspended, as by Ctrl-Z in a terminal, or continued.
+    /// A turn that it begins by itself.
+    BeginOwnTurn(String),
+    /// Its process is stopped, as by a terminal's ctrl-Z, or goes on.
     Suspend(bool),
     /// Waits for an answer.
     AwaitAnswer,
@@ -253,6 +256,10 @@ pub(crate) fn reaction(
         let at = rng.index(acts.len().max(1)).min(acts.len());
         let more = if used_up { limited(Some(0)) } else { trouble(&mut rng, faults) };
         acts.splice(at..at, more);
+    }
+    let mut own = Rng::named(seed, &[60, session, u64::from(launch), said]);
+    if !faults.calm && own.percent(15) {
+        own_turns::continued(&mut acts, &mut own);
     }
     acts
 }

@@ -13,7 +13,7 @@ use provost_core::{
 
 use crate::{
     goal::{self, Part},
-    graph,
+    graph, own_turns,
     repo::{Repo, named},
     rng::Rng,
     run::Faults,
@@ -80,6 +80,8 @@ pub(crate) struct Holder {
     /// It has reported, and waits until the report is recorded.
     pub(crate) reporting: bool,
     part: Option<Part>,
+    /// Whether it is in a turn that it began by itself.
+    own_turn: bool,
     acts: VecDeque<Act>,
     wake_ms: u64,
     closed: bool,
@@ -250,7 +252,8 @@ impl World {
     /// Writes to an agent's input, once per key. Returns `false` if the agent is not listening.
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str, text: &str) -> bool {
         let (seed, faults, draws) = (self.seed, self.faults, self.draws_of(launch));
-        // In a deterministic scenario with a plan, only these messages arrive in a fixed order.
+        let now = self.now_ms;
+        // Of a certain story with a plan only these are told in a certain order.
         let certain = ["faults", "land", "answer"].iter().any(|word| key.starts_with(word));
         let heard = if self.is_certain_plan() && !certain { "" } else { key };
         let Some(holder) = self.holders.get_mut(&launch) else { return false };
@@ -259,7 +262,12 @@ impl World {
         }
         if holder.inputs.insert(key.to_owned()) {
             holder.journal.push(Entry::In(key.to_owned()));
-            if !holder.temper.deaf {
+            let busy = holder.own_turn || matches!(holder.acts.front(), Some(Act::BeginOwnTurn(_)));
+            if let Some(refusal) = own_turns::refusal(key)
+                && busy
+            {
+                holder.print(refusal, now);
+            } else if !holder.temper.deaf {
                 holder.hear(seed, draws, heard, text, &faults);
             }
         }
@@ -362,6 +370,7 @@ impl World {
             }
             Act::Report(testimony) => holder.report = Some(testimony),
             Act::Sleep(ms) => holder.wake_ms = now + ms,
+            Act::BeginOwnTurn(turn) => holder.begin_own_turn(turn, now),
             Act::Show(shown) => holder.show(shown, now),
             Act::Suspend(suspended) => holder.suspended = suspended,
             Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
@@ -479,6 +488,7 @@ impl Holder {
             report: None,
             reporting: false,
             part: None,
+            own_turn: false,
             acts: acts.into(),
             wake_ms: now,
             closed: false,
@@ -512,7 +522,13 @@ impl Holder {
         self.life == HolderLife::Here && told && free && something && self.wake_ms <= now
     }
 
+    fn begin_own_turn(&mut self, turn: String, now: u64) {
+        self.print(Signal::TurnStarted { turn: Some(turn) }, now);
+        self.own_turn = true;
+    }
+
     fn print(&mut self, signal: Signal, now: u64) {
+        self.own_turn &= !matches!(signal, Signal::TurnEnded { .. });
         if !self.closed && self.journal.len() < MAX_LINES {
             self.journal.push(Entry::Out(signal));
             self.heard_ms = now;
@@ -583,7 +599,7 @@ impl Holder {
         self.acts.retain(|act| match act {
             Act::Line(_) | Act::Edit { .. } | Act::Revert | Act::Report(_) | Act::Sleep(_) => true,
             Act::AwaitAnswer | Act::CloseStream | Act::Flood | Act::Exit(_) => false,
-            Act::Show(_) | Act::Suspend(_) => false,
+            Act::Show(_) | Act::Suspend(_) | Act::BeginOwnTurn(_) => false,
         });
         self.acts.truncate(MAX_AFTERLIFE);
     }

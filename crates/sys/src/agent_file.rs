@@ -87,8 +87,8 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
     })
 }
 
-/// Reads an open file to its end, at most `limit` bytes of it.
-fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+/// Reads an open file of at most `limit` bytes to its end.
+pub fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut limited = file.take(limit.saturating_add(1));
     limited.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;

@@ -3,12 +3,12 @@
 
 use std::{
     fmt, fs, io,
-    io::Read as _,
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::OFlags, process::geteuid};
+use provost_sys::agent_file;
+use rustix::process::geteuid;
 
 /// The mode bits that let others write.
 const OTHERS_WRITE: u32 = 0o002;
@@ -65,29 +65,21 @@ pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Unown
 /// Reads a regular file that only the user can change. The checked file is the one that is read. A
 /// pipe in its place does not block. `None` if it does not exist.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Result<Vec<u8>, Unowned>>> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let file = match agent_file::open(path) {
         Ok(file) => file,
-        Err(why) if is_absent(&why) => return Ok(None),
-        Err(why) if is_link(&why) => {
-            return Ok(Some(Err(Unowned::Link { path: path.to_owned() })));
+        Err(agent_file::Error::Io { source, .. }) if is_absent(&source) => return Ok(None),
+        Err(agent_file::Error::NotRegular(path)) => {
+            let is_link = path.is_symlink();
+            let why = if is_link { Unowned::Link { path } } else { Unowned::NotAFile { path } };
+            return Ok(Some(Err(why)));
         }
-        Err(why) => return Err(why),
+        Err(agent_file::Error::Io { source, .. }) => return Err(source),
+        Err(why) => return Err(why.into()),
     };
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Ok(Some(Err(Unowned::NotAFile { path: path.to_owned() })));
-    }
-    if let Err(why) = judge(path, &found) {
+    if let Err(why) = judge(path, &file.metadata()?) {
         return Ok(Some(Err(why)));
     }
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        return Err(io::Error::other(format!("it is larger than {limit} bytes")));
-    }
-    Ok(Some(Ok(bytes)))
+    Ok(Some(Ok(agent_file::read_opened(file, path, limit)?)))
 }
 
 fn judge(path: &Path, found: &fs::Metadata) -> Result<(), Unowned> {
@@ -110,11 +102,7 @@ fn is_absent(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn is_link(why: &io::Error) -> bool {
-    why.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
-}
-
-/// The users who may own a file.
+/// Who may own a file.
 struct Users {
     effective: u32,
     /// The user who called `sudo`. As in git, root may use that user's files.

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use provost_sys::agent_file;
+
 use crate::{
     Unowned,
     owned::{self, check},
@@ -89,16 +91,7 @@ fn link_target(link: &Path) -> Option<PathBuf> {
 
 /// Reads the start of a small file, regardless of its owner. A pipe in its place does not block.
 fn read_head(path: &Path) -> Option<String> {
-    use std::{io::Read as _, os::unix::fs::OpenOptionsExt as _};
-
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).ok()?;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut text = String::new();
-    file.take(MAX_GIT_FILE).read_to_string(&mut text).ok()?;
-    Some(text)
+    String::from_utf8(agent_file::read_start(path, MAX_GIT_FILE).ok()?).ok()
 }
 
 fn read_text(path: &Path) -> Option<String> {

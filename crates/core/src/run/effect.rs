@@ -75,11 +75,8 @@ impl Effect {
     /// an earlier daemon, because they may be moving that branch.
     pub fn waits_for_git(&self) -> bool {
         match self {
-            Effect::Land { .. }
-            | Effect::LookLanded { .. }
-            | Effect::TakeHead(_)
-            | Effect::Bring { .. }
-            | Effect::Integrate { .. } => true,
+            Effect::Land { .. } | Effect::LookLanded { .. } => !bug!(OutlivedGitIgnored),
+            Effect::TakeHead(_) | Effect::Bring { .. } | Effect::Integrate { .. } => true,
             Effect::MergeBatch { .. }
             | Effect::WatchPull { .. }
             | Effect::RunHook(_)

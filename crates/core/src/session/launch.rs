@@ -216,6 +216,9 @@ impl Stream {
     }
 
     pub(super) fn begin_turn(&mut self, turn: Option<String>) {
+        if self.turn == TurnState::Over && bug!(OwnTurnIgnored) {
+            return;
+        }
         (self.turn, self.expected) = (TurnState::Open { turn }, false);
         (self.interrupted, self.own_turn) = (false, None);
     }

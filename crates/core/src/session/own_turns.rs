@@ -86,7 +86,7 @@ impl Session {
         }
         let asks = message.kind == MessageKind::ResultWanted;
         let in_a_row = if asks { attempt.refusals } else { message.refusals };
-        let in_the_way = busy || launch.turn().is_some();
+        let in_the_way = (busy || launch.turn().is_some()) && !bug!(RefusalFailsAttempt);
         let again = in_the_way && message.is_text() && in_a_row + 1 < MAX_REFUSALS;
         let (key, reason) = (message.key.clone(), reason.to_owned());
         let refused = MessageRefused { key, launch: launch.id, reason, again, cursor };

@@ -1,7 +1,7 @@
 //! The owner's replies: rows, reasons and listings from durable state, and refusals with the next
 //! command.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use provost_api::{ApiError, Code, CommunicationRow, RunRow, SessionRow};
 use provost_core::{
@@ -18,7 +18,11 @@ use super::{
     owner::Owner,
     unknown,
 };
-use crate::{card, graph_card, run_card, stream, task_card};
+use crate::{
+    card, graph_card, run_card,
+    stream::{self, Subject},
+    task_card,
+};
 
 /// The maximum difference between two clock readings, in milliseconds.
 const CLOCKS_APART: u64 = 2;
@@ -68,8 +72,7 @@ impl Owner {
                 .to_string())
             }
             Ask::Overlay => {
-                let rows: Vec<SessionRow> =
-                    self.preview.values().map(|session| self.previewed_row(session)).collect();
+                let rows: Vec<SessionRow> = self.overlaid_rows().collect();
                 Ok(json!({"rows": rows, "shortages": self.shortages()}).to_string())
             }
             Ask::Archive { before_wall_ms, apply } => self.archive(*before_wall_ms, *apply),
@@ -106,10 +109,7 @@ impl Owner {
 
     /// Returns the row of a session with the time it was last heard, which only the daemon knows.
     fn looked_at(&self, session: &Session) -> String {
-        let mut row = match self.preview.get(&session.id) {
-            Some(session) => self.previewed_row(session),
-            None => card::row(session),
-        };
+        let mut row = self.shown_row(session);
         let live = if row.sealed { None } else { session.current_launch() };
         row.heard_at = live.map(|launch| self.heard_at(launch));
         row.communication = self.as_member(session.id).or(row.communication);
@@ -185,7 +185,8 @@ impl Owner {
     }
 
     fn live_row(&self, run: &Run) -> RunRow {
-        let shortage = self.waits.of_run(run.id).map(|shortage| card::shortage(&shortage));
+        let shortage =
+            self.waits.of_subject(Subject::Run(run.id)).map(|shortage| card::shortage(&shortage));
         RunRow { shortage, ..run_card::live(run, |id| self.board.session(id)) }
     }
 
@@ -230,8 +231,7 @@ impl Owner {
         let next = session
             .deadline()
             .map(|(at, due)| format!("{} in {} ms", due.word(), at.saturating_sub(now)));
-        let row =
-            self.preview.get(&id).map_or_else(|| card::row(session), |s| self.previewed_row(s));
+        let row = self.shown_row(session);
         let reply = json!({
             "ok": true, "session": row, "facts": facts, "rule": rule, "next_deadline": next,
         });
@@ -243,16 +243,13 @@ impl Owner {
 
     fn list(&self, listing: &Listing) -> Result<String, ApiError> {
         let mut text = String::from("{\"ok\":true,\"sessions\":[");
-        let mut first = true;
+        let (mut first, overlay) = (true, self.overlay());
         let more = listing
             .visit(&self.ledger, |card| {
                 if !std::mem::take(&mut first) {
                     text.push(',');
                 }
-                match self.previewed_card(card) {
-                    Some(newer) => text.push_str(&newer),
-                    None => text.push_str(card),
-                }
+                text.push_str(overlaid(&overlay, card).unwrap_or(card));
                 ControlFlow::Continue(())
             })
             .map_err(|why| unread(&why))?;
@@ -566,4 +563,13 @@ pub(super) fn kept(why: &AppendError) -> ApiError {
 pub(crate) fn unread(why: &provost_ledger::Error) -> ApiError {
     ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
         .next("provost ledger verify")
+}
+
+/// Finds the newer row of a session by the card that the ledger has of it.
+fn overlaid<'a>(overlay: &'a BTreeMap<String, String>, card: &str) -> Option<&'a str> {
+    if overlay.is_empty() {
+        return None;
+    }
+    let row: SessionRow = serde_json::from_str(card).ok()?;
+    overlay.get(&row.id).map(String::as_str)
 }

@@ -34,6 +34,7 @@ use super::{
     home::Home,
     landing::{oid, told},
 };
+use crate::stream::Subject;
 
 /// How often a check whose holder died is run again, which is safe.
 const RETRIES: u32 = 2;
@@ -232,7 +233,8 @@ impl CheckRunner {
     /// Returns the commit to check: the work with its protected and trust-relevant files as of the
     /// base, so that no work weakens its own checks.
     async fn checked(&self, job: &CheckJob) -> Result<Checked, String> {
-        let (git, job) = (self.git_calls.settled().await, job.clone());
+        let git = self.git_calls.settled(Subject::Session(job.session)).await;
+        let job = job.clone();
         held::blocking(move || {
             let snapshot = job.snapshot.clone();
             let Some((base, top)) = job.base.zip(job.spec.work.top()) else {

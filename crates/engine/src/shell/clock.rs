@@ -34,6 +34,11 @@ impl Clock {
     }
 }
 
+/// Milliseconds since the Unix epoch.
+pub(super) fn wall_ms() -> u64 {
+    millis(ClockId::Realtime)
+}
+
 fn millis(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

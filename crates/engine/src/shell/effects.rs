@@ -18,17 +18,32 @@ use provost_holder::{End, EndedBy, ExitRecord, HoldSpec, Looked};
 use tokio::sync::watch;
 
 use super::{
+    clock::wall_ms,
     handle::Teller,
     held::{self, Error, Finished, Holders, OnFullDisk, SURVIVOR_GRACE},
     home::Home,
-    start_record::{Loaded, StartRecord, StartRecords},
+    start_record::{CutOffStart, Loaded, StartRecord, StartRecords},
 };
 
-/// The owner of an effect.
+use crate::stream::Subject;
+
+/// Whether a command left nothing half done, by its end and what its holder's directory has.
+type EndedCleanly = fn(&Path, &ExitRecord) -> bool;
+
+/// Whose an effect is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EffectOwner {
     Session(SessionId),
     Run(RunId),
+}
+
+impl From<EffectOwner> for Subject {
+    fn from(owner: EffectOwner) -> Subject {
+        match owner {
+            EffectOwner::Session(session) => Subject::Session(session),
+            EffectOwner::Run(run) => Subject::Run(run),
+        }
+    }
 }
 
 impl fmt::Display for EffectOwner {
@@ -117,15 +132,62 @@ impl Effects {
         self.run_with(effect, spec, OnFullDisk::Wait, cancel).await
     }
 
-    /// Like [`Effects::run`], for a command that may fill the disk itself. It does not wait for
-    /// space: it is ended, and its result is uncertain.
-    pub(crate) async fn run_while_room(
+    /// Runs a command that is made anew at every try, and may fill the disk itself. It does not wait for room: it is
+    /// ended, and its end is uncertain. What is left of an earlier try is ended; that it was cut off stays recorded.
+    pub(crate) async fn run_anew(
         &self,
         effect: &EffectName,
         spec: HoldSpec,
+        ended_cleanly: EndedCleanly,
     ) -> Result<Ran, Error> {
+        if let Some(record) = self.recorded(effect).await? {
+            held::none_left(&self.holders.traces(&self.directory(&record)), SURVIVOR_GRACE).await?;
+            let record = self.with_cut_off(record, ended_cleanly).await?;
+            if record.cut_off.is_empty() {
+                self.remove(record).await?;
+            } else {
+                self.replace(record, &spec).await?;
+            }
+        }
         let (_never, mut cancel) = watch::channel(false);
         self.run_with(effect, spec, OnFullDisk::End, &mut cancel).await
+    }
+
+    /// Replaces the record of a start that was cut off by that of a new one, which remembers it at every moment.
+    async fn replace(&self, record: StartRecord, spec: &HoldSpec) -> Result<StartRecord, Error> {
+        let record = self.store(record).await?;
+        self.free(&self.directory(&record)).await?;
+        let new = StartRecord::of_effect(record.name, spec);
+        let mut new = new.map_err(|why| Error::Record(why.to_string()))?;
+        new.cut_off = record.cut_off;
+        self.store(new).await
+    }
+
+    /// Adds to a record that its own start was cut off, if it was. Nothing of it may be running.
+    async fn with_cut_off(
+        &self,
+        mut record: StartRecord,
+        ended_cleanly: EndedCleanly,
+    ) -> Result<StartRecord, Error> {
+        let dir = self.directory(&record);
+        let ended_wall_ms = match held::looked(&dir).await? {
+            Looked::Absent => return Ok(record),
+            Looked::Ended { exit, .. } => {
+                let wall_ms = exit.wall_ms;
+                if held::blocking(move || ended_cleanly(&dir, &exit)).await {
+                    return Ok(record);
+                }
+                // Its last millisecond counts too.
+                wall_ms.saturating_add(1)
+            }
+            Looked::Starting { .. }
+            | Looked::Alive { .. }
+            | Looked::HolderDied { .. }
+            | Looked::OtherBoot { .. } => wall_ms(),
+        };
+        let started_wall_ms = record.started_wall_ms;
+        record.add_cut_off(CutOffStart { started_wall_ms, ended_wall_ms });
+        Ok(record)
     }
 
     async fn run_with(
@@ -183,10 +245,16 @@ impl Effects {
         }
     }
 
-    /// Waits until no command runs that earlier daemons started under keys with this suffix. Those
-    /// that were cut off stay recorded; the records of others are removed. None waits for disk
-    /// space: see [`Effects::run_while_room`].
-    pub(crate) async fn outwait_all(&self, key_end: &str, limit_ms: u64) -> Result<(), Error> {
+    /// Waits until none of the commands runs that earlier daemons started under keys with this end. Those that were
+    /// cut off stay recorded; the records of others are removed. None waits for room on the disk: see
+    /// [`Effects::run_anew`]. `waiting` gets the process of each command before it is waited for.
+    pub(crate) async fn outwait_all(
+        &self,
+        key_end: &str,
+        limit_ms: u64,
+        ended_cleanly: EndedCleanly,
+        waiting: &(dyn Fn(Option<u32>) + Sync),
+    ) -> Result<(), Error> {
         let (records, key_end) = (self.records.clone(), key_end.to_owned());
         let names = held::blocking(move || records.names(&key_end)).await;
         for name in names.map_err(|why| Error::Record(why.to_string()))? {
@@ -195,17 +263,31 @@ impl Effects {
             // A forged record is moved aside when its effect is carried out.
             let Ok(Loaded::Valid(record)) = loaded else { continue };
             let dir = self.directory(&record);
-            if held::looked(&dir).await? == Looked::Absent {
-                // A holder may be starting. One that is ended before it made its directory started
-                // nothing.
+            let found = held::looked(&dir).await;
+            waiting(found.as_ref().ok().and_then(child_pid));
+            if found? == Looked::Absent {
+                // A holder may be on its way. One that is ended before it made its directory started nothing.
                 held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
             }
-            let ended = held::looked(&dir).await? == Looked::Absent
-                || match self.holders.outwait(&dir, &record, limit_ms, OnFullDisk::End).await? {
-                    Finished::Ended { exit } => has_ended_itself(&exit),
+            let has_remains = !record.cut_off.is_empty();
+            let done = if held::looked(&dir).await? == Looked::Absent {
+                !has_remains
+            } else {
+                match self.holders.outwait(&dir, &record, limit_ms, OnFullDisk::End).await? {
+                    Finished::Ended { exit } => {
+                        let succeeded = has_succeeded(&exit);
+                        succeeded
+                            || !has_remains
+                                && held::blocking({
+                                    let dir = dir.clone();
+                                    move || ended_cleanly(&dir, &exit)
+                                })
+                                .await
+                    }
                     Finished::Uncertain(_) => false,
-                };
-            if ended {
+                }
+            };
+            if done {
                 self.remove(record).await?;
             } else {
                 // It ended by now, or was ended: none of it may run beside later commands.
@@ -215,25 +297,22 @@ impl Effects {
         Ok(())
     }
 
-    /// Whether Provost started the command of an effect and it did not end by itself. It must not
-    /// be running.
-    pub(crate) async fn was_cut_off(&self, effect: &EffectName) -> Result<bool, Error> {
-        let Some(record) = self.recorded(effect).await? else { return Ok(false) };
-        Ok(match held::looked(&self.directory(&record)).await? {
-            Looked::Absent => false,
-            Looked::Ended { exit, .. } => !has_ended_itself(&exit),
-            Looked::Starting { .. }
-            | Looked::Alive { .. }
-            | Looked::HolderDied { .. }
-            | Looked::OtherBoot { .. } => true,
-        })
+    /// Returns when the command of an effect was cut off since it last succeeded. None of it may be running.
+    pub(crate) async fn cut_off(
+        &self,
+        effect: &EffectName,
+        ended_cleanly: EndedCleanly,
+    ) -> Result<Vec<CutOffStart>, Error> {
+        let Some(record) = self.recorded(effect).await? else { return Ok(Vec::new()) };
+        Ok(self.with_cut_off(record, ended_cleanly).await?.cut_off)
     }
 
-    /// Ends the remains of an effect that may be run again, and removes its record.
-    pub(crate) async fn end_and_discard(&self, effect: &EffectName) -> Result<(), Error> {
-        let Some(record) = self.recorded(effect).await? else { return Ok(()) };
-        held::none_left(&self.holders.traces(&self.directory(&record)), SURVIVOR_GRACE).await?;
-        self.remove(record).await
+    /// Removes the record of a command that ended cleanly, unless it has to remember an earlier one that did not.
+    pub(crate) async fn discard_clean(&self, effect: &EffectName) -> Result<(), Error> {
+        match self.recorded(effect).await? {
+            Some(record) if record.cut_off.is_empty() => self.remove(record).await,
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Removes the record and directory of an effect that may be run again.
@@ -362,6 +441,17 @@ impl Effects {
     }
 }
 
-fn has_ended_itself(exit: &ExitRecord) -> bool {
-    exit.ended_by == EndedBy::Itself && matches!(exit.end, End::Exited { .. })
+/// Returns the process of a command, if its holder recorded that.
+fn child_pid(found: &Looked) -> Option<u32> {
+    match found {
+        Looked::Alive { held } => Some(held.child.pid),
+        Looked::Ended { held, .. } | Looked::HolderDied { held, .. } => {
+            held.as_ref().map(|held| held.child.pid)
+        }
+        Looked::Absent | Looked::Starting { .. } | Looked::OtherBoot { .. } => None,
+    }
+}
+
+fn has_succeeded(exit: &ExitRecord) -> bool {
+    exit.ended_by == EndedBy::Itself && exit.end == End::Exited { code: 0 }
 }

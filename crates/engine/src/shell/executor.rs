@@ -297,7 +297,7 @@ impl Executor {
         let key = (Subject::Task(task.id), effect.key());
         let context = self.context.clone();
         self.run_task(key, |mut cancel| async move {
-            let git = context.git_calls.settled().await;
+            let git = context.git_calls.settled(Subject::Task(task.id)).await;
             let checks = &context.checks;
             let mut wait = context.world.waits.of(Subject::Task(task.id), effect.key());
             let told = loop {
@@ -856,7 +856,8 @@ impl Context {
     }
 
     async fn snapshot(&self, session: &Session, attempt: u32, no: u32) -> Command {
-        let (git, session) = (self.git_calls.settled().await, session.clone());
+        let git = self.git_calls.settled(Subject::Session(session.id)).await;
+        let session = session.clone();
         match held::blocking(move || work::snapshot(&git, &session, no)).await {
             Ok((snapshot, caveats)) => Command::SnapshotTaken { attempt, no, snapshot, caveats },
             Err(reason) => Command::SnapshotFailed { attempt, no, reason },

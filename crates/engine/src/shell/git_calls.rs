@@ -6,17 +6,16 @@
 //! first.
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
 };
 
 use provost_core::shortage::Shortage;
 use provost_git::{
     Git,
     command::Exit,
-    long::{self, LongCall, LongCalls, LongEnd},
+    long::{self, CutOffCall, LongCall, LongCalls, LongEnd},
 };
 use provost_holder::{
     End, EndedBy, ExitRecord, HoldSpec, OnLimit,
@@ -33,7 +32,10 @@ use super::{
     executor::World,
     failpoint,
     held::{self, Finished, chain},
+    shortage::{EarlierGit, Waits},
+    start_record::CutOffStart,
 };
+use crate::stream::Subject;
 
 /// The subcommand by which this program becomes a git that may execute nothing else. Only holders
 /// call it.
@@ -58,7 +60,7 @@ pub(crate) struct GitCalls {
     effects: Effects,
     program: PathBuf,
     scratch: PathBuf,
-    torn: Torn,
+    waits: Waits,
     /// Set once no call of an earlier daemon runs.
     settled: Arc<OnceCell<()>>,
 }
@@ -70,7 +72,7 @@ impl GitCalls {
             effects: effects.clone(),
             program: world.program.clone(),
             scratch: world.home.scratch(),
-            torn: Torn::default(),
+            waits: world.waits.clone(),
             settled: Arc::default(),
         }
     }
@@ -81,67 +83,42 @@ impl GitCalls {
         effect: EffectName,
         work: impl FnOnce(&Git) -> T + Send + 'static,
     ) -> T {
-        self.settled().await;
+        self.settled(effect.owner.into()).await;
         let git = self.writing(effect).await;
         blocking_write(move || work(&git)).await
     }
 
     async fn writing(&self, mut effect: EffectName) -> Git {
         effect.key.push_str(KEY_END);
-        let short = match self.effects.was_cut_off(&effect).await {
-            Ok(true) => {
-                self.torn.add(&effect);
-                None
-            }
-            Err(why) if why.is_shortage() => Some(chain(&why)),
-            Ok(false) | Err(_) => None,
-        };
         let calls = HeldCalls {
             effects: self.effects.clone(),
             effect,
             program: self.program.clone(),
             runtime: Runtime::current(),
-            torn: self.torn.clone(),
-            short,
+            cut_off: Arc::new(Mutex::new(Ok(Vec::new()))),
         };
+        calls.take_cut_off().await;
         self.git.clone().with_long_calls(Arc::new(calls))
     }
 
-    /// Returns git for an effect that reads a checkout, once no call of an earlier daemon runs.
-    pub(crate) async fn settled(&self) -> Git {
+    /// Returns git for an effect that depends on what is in a checkout, once no call of an earlier daemon runs. Until
+    /// then its subject is shown as waiting.
+    pub(crate) async fn settled(&self, subject: Subject) -> Git {
+        let _shown = self.waits.for_git(subject);
         self.settled.get_or_init(|| self.outwait_earlier()).await;
         self.git.clone()
     }
 
     async fn outwait_earlier(&self) {
         let limit = long::TIME_LIMIT.as_millis() as u64;
-        // A call that can neither be observed nor ended may be writing: nothing is done beside it.
-        while self.effects.outwait_all(KEY_END, limit).await.is_err() {
+        // A call that can neither be looked at nor ended may be writing: nothing is done beside it.
+        let waiting = |pid| self.waits.set_earlier_git(Some(EarlierGit { pid }));
+        while self.effects.outwait_all(KEY_END, limit, ended_cleanly, &waiting).await.is_err() {
             held::pause(LOOK_AGAIN).await;
         }
+        self.waits.set_earlier_git(None);
         let scratch = self.scratch.clone();
         held::blocking(move || long::sweep(&scratch)).await;
-    }
-}
-
-/// The effects of which a call was cut off or ran out of space. Kept besides the records of the
-/// calls, which an attempt that meets a shortage may remove before it repairs anything.
-#[derive(Clone, Default)]
-struct Torn {
-    effects: Arc<Mutex<BTreeSet<String>>>,
-}
-
-impl Torn {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.effects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, effect: &EffectName) {
-        self.lock().insert(effect.to_string());
-    }
-
-    fn has(&self, effect: &EffectName) -> bool {
-        self.lock().contains(&effect.to_string())
     }
 }
 
@@ -152,15 +129,15 @@ struct HeldCalls {
     effect: EffectName,
     program: PathBuf,
     runtime: Runtime,
-    torn: Torn,
-    /// Why it is unknown whether an earlier call was cut off. Nothing is written until it is known.
-    short: Option<String>,
+    /// The calls that were cut off, as the start record has them; or why that is not known. Nothing is written before
+    /// it is.
+    cut_off: Arc<Mutex<Result<Vec<CutOffCall>, String>>>,
 }
 
 impl LongCalls for HeldCalls {
     fn run(&self, call: LongCall) -> LongEnd {
-        if let Some(why) = &self.short {
-            return LongEnd::NotStarted(why.clone());
+        if let Err(why) = self.known_cut_off() {
+            return LongEnd::NotStarted(why);
         }
         let (calls, (sender, ended)) = (self.clone(), oneshot::channel());
         self.runtime.spawn(async move { drop(sender.send(calls.hold(call).await)) });
@@ -168,25 +145,36 @@ impl LongCalls for HeldCalls {
         ended.blocking_recv().unwrap_or(LongEnd::Abandoned)
     }
 
-    fn was_cut_off(&self) -> bool {
-        self.torn.has(&self.effect)
+    fn cut_off_calls(&self) -> Vec<CutOffCall> {
+        self.known_cut_off().unwrap_or_default()
     }
 }
 
 impl HeldCalls {
+    fn known_cut_off(&self) -> Result<Vec<CutOffCall>, String> {
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes from the start record which calls were cut off.
+    async fn take_cut_off(&self) {
+        let found = match self.effects.cut_off(&self.effect, ended_cleanly).await {
+            Ok(starts) => Ok(starts.into_iter().map(call_of).collect()),
+            Err(why) if why.is_shortage() => Err(chain(&why)),
+            Err(_) => return,
+        };
+        *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
     async fn hold(&self, call: LongCall) -> LongEnd {
         failpoint::pass("git.before");
-        // The caller has already examined the remains of a call that was cut off.
-        if let Err(why) = self.effects.end_and_discard(&self.effect).await {
-            return LongEnd::NotStarted(chain(&why));
-        }
-        let ran = self.effects.run_while_room(&self.effect, self.spec(call)).await;
+        let ran = self.effects.run_anew(&self.effect, self.spec(call), ended_cleanly).await;
         failpoint::pass("git.after");
         match ran {
             Ok(Ran { finished: Finished::Ended { exit }, dir }) => self.take(&exit, dir).await,
             Ok(Ran { finished: Finished::Uncertain(why), .. }) => {
-                self.torn.add(&self.effect);
-                if is_short(&why) { LongEnd::NoRoom(why) } else { LongEnd::CutOff(why) }
+                self.take_cut_off().await;
+                let is_short = Shortage::from_text(&why).is_some();
+                if is_short { LongEnd::NoRoom(why) } else { LongEnd::CutOff(why) }
             }
             Err(why) => LongEnd::NotStarted(chain(&why)),
         }
@@ -210,32 +198,53 @@ impl HeldCalls {
         }
     }
 
-    /// Takes the result of a call that ended, and removes its record. The call is made again
-    /// whenever it is needed.
+    /// Takes the result of a call that ended. Its record is removed, as it is made anew whenever it is needed again;
+    /// that a call was cut off stays recorded until one succeeds.
     async fn take(&self, exit: &ExitRecord, dir: PathBuf) -> LongEnd {
         let end = match (exit.ended_by, &exit.end) {
             (EndedBy::Itself, End::Exited { code }) => {
                 let stderr = held::blocking(move || printed(&dir)).await;
-                if *code != 0 && is_short(&String::from_utf8_lossy(&stderr)) {
-                    self.torn.add(&self.effect);
+                let ran_out = *code != 0 && ran_out(&stderr);
+                let end = LongEnd::Exited { exit: Exit::Code(*code), stderr };
+                if ran_out {
+                    self.take_cut_off().await;
+                    return end;
                 }
-                LongEnd::Exited { exit: Exit::Code(*code), stderr }
+                if *code == 0 {
+                    // A record that stays is removed before the next call.
+                    self.effects.discard(&self.effect).await.ok();
+                    return end;
+                }
+                end
             }
             (_, End::NotStarted { error }) => LongEnd::NotStarted(error.clone()),
-            // Its record stays until it is made again: it may have left a file half written.
             (_, End::Exited { .. } | End::Signalled { .. }) => {
-                self.torn.add(&self.effect);
+                self.take_cut_off().await;
                 return LongEnd::CutOff(exit.to_string());
             }
         };
-        // A record that stays is removed before the next call.
-        self.effects.discard(&self.effect).await.ok();
+        self.effects.discard_clean(&self.effect).await.ok();
         end
     }
 }
 
-fn is_short(why: &str) -> bool {
-    Shortage::from_text(why).is_some()
+/// Whether a call left no file half written: git ended by itself, and it did not run out of room.
+fn ended_cleanly(dir: &Path, exit: &ExitRecord) -> bool {
+    match (exit.ended_by, &exit.end) {
+        (_, End::NotStarted { .. }) | (EndedBy::Itself, End::Exited { code: 0 }) => true,
+        (EndedBy::Itself, End::Exited { .. }) => !ran_out(&printed(dir)),
+        (_, End::Exited { .. } | End::Signalled { .. }) => false,
+    }
+}
+
+fn call_of(start: CutOffStart) -> CutOffCall {
+    let time = |wall_ms| SystemTime::UNIX_EPOCH + Duration::from_millis(wall_ms);
+    CutOffCall { began: time(start.started_wall_ms), ended: time(start.ended_wall_ms) }
+}
+
+/// Whether git ran out of something, by what it printed.
+fn ran_out(stderr: &[u8]) -> bool {
+    Shortage::from_git(&String::from_utf8_lossy(stderr)).is_some()
 }
 
 /// Returns the end of a call's standard error.

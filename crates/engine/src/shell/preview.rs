@@ -1,6 +1,6 @@
 //! Rows while the ledger cannot be written: sessions as they would be, and the machine's shortages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use provost_api::{SessionRow, ShortageRow};
 use provost_core::{
@@ -11,7 +11,7 @@ use provost_core::{
 use provost_ledger::AppendError;
 
 use super::{handle::Told, held, owner::Owner, shortage};
-use crate::card;
+use crate::{card, stream::Subject};
 
 impl Owner {
     /// Decides observations that could not be written, as if they could. A process that is known to
@@ -36,8 +36,31 @@ impl Owner {
         turn.changed().map(|session| (session.id, session.clone())).collect()
     }
 
-    /// Builds the row of a session as it would be.
-    pub(super) fn previewed_row(&self, session: &Session) -> SessionRow {
+    /// Shows a session as it is, or would be if all could be written, with what it waits for.
+    pub(super) fn shown_row(&self, session: &Session) -> SessionRow {
+        let previewed = self.preview.get(&session.id);
+        let mut row =
+            previewed.map_or_else(|| card::row(session), |newer| self.previewed_row(newer));
+        if row.shortage.is_none() {
+            let wait = self.waits.of_subject(Subject::Session(session.id));
+            row.shortage = wait.map(|shortage| card::shortage(&shortage));
+        }
+        row
+    }
+
+    /// Shows the sessions of which the ledger's cards do not have all.
+    pub(super) fn overlaid_rows(&self) -> impl Iterator<Item = SessionRow> {
+        let mut ids: BTreeSet<SessionId> = self.preview.keys().copied().collect();
+        ids.extend(self.waits.all().into_iter().filter_map(|(subject, _)| match subject {
+            Subject::Session(session) => Some(session),
+            Subject::Run(_) | Subject::Task(_) => None,
+        }));
+        let shown = ids.into_iter().filter_map(|id| self.board.session(id));
+        shown.map(|session| self.shown_row(session))
+    }
+
+    /// Shows a session as it would be.
+    fn previewed_row(&self, session: &Session) -> SessionRow {
         let mut row = card::row(session);
         let unwritten = self.unwritten.as_ref();
         let unwritten =
@@ -47,14 +70,10 @@ impl Owner {
         row
     }
 
-    /// Returns the newer row of a session whose projection in the ledger is outdated.
-    pub(super) fn previewed_card(&self, card: &str) -> Option<String> {
-        if self.preview.is_empty() {
-            return None;
-        }
-        let row: SessionRow = serde_json::from_str(card).ok()?;
-        let session = self.preview.get(&row.id.parse().ok()?)?;
-        serde_json::to_string(&self.previewed_row(session)).ok()
+    /// Returns the rows of sessions that the ledger's cards are behind, by their ids.
+    pub(super) fn overlay(&self) -> BTreeMap<String, String> {
+        let rows = self.overlaid_rows();
+        rows.filter_map(|row| Some((row.id.clone(), serde_json::to_string(&row).ok()?))).collect()
     }
 
     /// Returns the machine's shortages, with the number of effects that wait for each.

@@ -17,7 +17,7 @@ use super::{
     pull::Forge,
     queue, work,
 };
-use crate::report_card;
+use crate::{report_card, stream::Subject};
 
 /// Carries out effects of runs.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ impl Carrier<'_> {
         let Carrier { world, effects, .. } = self;
         let forge = Forge { world, effects, run };
         if effect.waits_for_git() {
-            self.git_calls.settled().await;
+            self.git_calls.settled(Subject::Run(run.id)).await;
         }
         // One landing at a time: the check whether something has landed comes after all landings in
         // progress.
@@ -100,7 +100,8 @@ impl Carrier<'_> {
     }
 
     async fn take_head(self, run: &Run, session: SessionId) -> Command {
-        let (git, run) = (self.git_calls.settled().await, run.clone());
+        let git = self.git_calls.settled(Subject::Run(run.id)).await;
+        let run = run.clone();
         match held::blocking(move || work::take_head(&git, &run, session)).await {
             Ok((head, caveats)) => Command::HeadTaken { session, head, caveats },
             Err(reason) => Command::HeadFailed { session, reason },
@@ -132,7 +133,7 @@ impl Carrier<'_> {
         match run.spec.land {
             LandMode::Pr => pull::look(Forge { world, effects, run }, leg, key).await,
             LandMode::Branch | LandMode::Merge => {
-                let git = self.git_calls.settled().await;
+                let git = self.git_calls.settled(Subject::Run(run.id)).await;
                 blocking(git, run, move |git, run| landing::look(git, run, leg)).await
             }
         }

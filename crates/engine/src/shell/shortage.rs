@@ -9,7 +9,6 @@ use std::{
 };
 
 use provost_core::{
-    ids::RunId,
     run,
     session::{Command, EffectKey, HookEnd},
     shortage::{Resource, Shortage, retry_after_ms},
@@ -170,10 +169,33 @@ fn in_hook(end: &HookEnd) -> Option<Shortage> {
     }
 }
 
-/// The effects of runs and teams that wait for a resource. Sessions record their own.
+/// The effects of runs and tasks that wait for a resource. Sessions record their own, but for waits for git.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     effects: Arc<Mutex<BTreeMap<(Subject, EffectKey), Shortage>>>,
+    git: Arc<Mutex<GitWaits>>,
+}
+
+/// What waits for git commands that an earlier daemon started.
+#[derive(Debug, Default)]
+struct GitWaits {
+    /// The command that is waited for.
+    command: Option<EarlierGit>,
+    /// How many effects of each wait.
+    subjects: BTreeMap<Subject, u32>,
+}
+
+/// A git command that an earlier daemon started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EarlierGit {
+    /// Its process, if that is known.
+    pub(crate) pid: Option<u32>,
+}
+
+/// An effect that waits for git. It waits no longer when this is dropped.
+pub(crate) struct GitWait {
+    waits: Waits,
+    subject: Subject,
 }
 
 /// An effect that may have to wait. Dropping this value ends the wait.
@@ -188,20 +210,62 @@ impl Waits {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_git(&self) -> MutexGuard<'_, GitWaits> {
+        self.git.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn of(&self, subject: Subject, key: EffectKey) -> Wait {
         Wait { waits: self.clone(), key: (subject, key), tries: 0 }
     }
 
-    /// Returns the shortage that an effect of a run waits for.
-    pub(crate) fn of_run(&self, run: RunId) -> Option<Shortage> {
-        let waits = self.lock();
-        let found = waits.iter().find(|((subject, _), _)| *subject == Subject::Run(run));
-        found.map(|(_, shortage)| shortage.clone())
+    /// Shows an effect as waiting for git, whenever there is a command to wait for.
+    pub(crate) fn for_git(&self, subject: Subject) -> GitWait {
+        *self.lock_git().subjects.entry(subject).or_default() += 1;
+        GitWait { waits: self.clone(), subject }
     }
 
-    /// Returns the shortages that the effects of runs and teams wait for.
+    /// Sets which git command of an earlier daemon is waited for.
+    pub(crate) fn set_earlier_git(&self, command: Option<EarlierGit>) {
+        self.lock_git().command = command;
+    }
+
+    /// What an effect waits for.
+    pub(crate) fn of_subject(&self, wanted: Subject) -> Option<Shortage> {
+        self.all().into_iter().find(|(subject, _)| *subject == wanted).map(|(_, shortage)| shortage)
+    }
+
+    /// What the effects of runs and tasks wait for, and those of sessions that wait for git.
     pub(crate) fn all(&self) -> Vec<(Subject, Shortage)> {
-        self.lock().iter().map(|((subject, _), shortage)| (*subject, shortage.clone())).collect()
+        let effects = self.lock();
+        let mut all: Vec<_> =
+            effects.iter().map(|((subject, _), shortage)| (*subject, shortage.clone())).collect();
+        drop(effects);
+        let git = self.lock_git();
+        if let Some(command) = git.command {
+            let shortage = command.shortage();
+            all.extend(git.subjects.keys().map(|subject| (*subject, shortage.clone())));
+        }
+        all
+    }
+}
+
+impl EarlierGit {
+    fn shortage(self) -> Shortage {
+        let process = self.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        let detail = format!("git{process} that an earlier daemon started has not ended");
+        Shortage::new(Resource::Git, detail)
+    }
+}
+
+impl Drop for GitWait {
+    fn drop(&mut self) {
+        let mut git = self.waits.lock_git();
+        if let Some(count) = git.subjects.get_mut(&self.subject) {
+            *count -= 1;
+            if *count == 0 {
+                git.subjects.remove(&self.subject);
+            }
+        }
     }
 }
 

@@ -19,13 +19,16 @@ use provost_holder::{Held, HoldSpec};
 use provost_sys::agent_file;
 use serde::{Deserialize, Serialize};
 
-use super::home::Home;
+use super::{clock::wall_ms, home::Home};
 
 /// A longer start record was not written by Provost.
 const MAX_RECORD: u64 = 64 << 10;
 
 /// Separates an effect's name from the random part of its directory's name.
 pub(crate) const RANDOM_MARK: char = '~';
+
+/// How many starts that were cut off are remembered.
+const MAX_CUT_OFF: usize = 16;
 
 const VERSION: u32 = 1;
 
@@ -44,6 +47,19 @@ pub(crate) struct StartRecord {
     /// Digests of the directories that it may have been started in: a start that a crash
     /// interrupted is repeated in another checkout.
     cwds: Vec<String>,
+    /// When it was to be started.
+    pub(super) started_wall_ms: u64,
+    /// The earlier starts of the same effect that were cut off, and after which none succeeded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) cut_off: Vec<CutOffStart>,
+}
+
+/// When a command ran that was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CutOffStart {
+    pub(super) started_wall_ms: u64,
+    /// When it had ended for certain.
+    pub(super) ended_wall_ms: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,7 +93,15 @@ impl StartRecord {
     /// Returns the start of a launch, whose directory is named by its id.
     pub(crate) fn of_launch(name: String, spec: &HoldSpec) -> StartRecord {
         let cwds = vec![digest_of_path(&spec.cwd)];
-        StartRecord { version: VERSION, name, random: None, argv: digest_of(&spec.argv), cwds }
+        StartRecord {
+            version: VERSION,
+            name,
+            random: None,
+            argv: digest_of(&spec.argv),
+            cwds,
+            started_wall_ms: wall_ms(),
+            cut_off: Vec::new(),
+        }
     }
 
     /// Returns the name of the directory in which it runs.
@@ -86,6 +110,13 @@ impl StartRecord {
             Some(random) => format!("{}{RANDOM_MARK}{random}", self.name),
             None => self.name.clone(),
         }
+    }
+
+    /// Adds when a start was cut off. Of very many the oldest are forgotten.
+    pub(crate) fn add_cut_off(&mut self, start: CutOffStart) {
+        self.cut_off.push(start);
+        let surplus = self.cut_off.len().saturating_sub(MAX_CUT_OFF);
+        self.cut_off.drain(..surplus);
     }
 
     /// Whether it is the start of the same command.

@@ -39,7 +39,7 @@ pub(crate) async fn carry_out(
     let no = owed.no;
     let (receipt, compared) = match owed.pictures.clone() {
         Some(pictures) => compare(git, worker, *pictures, no).await,
-        None => (check(git, checks, task, worker, owed, cancel).await, None),
+        None => (Box::pin(check(git, checks, task, worker, owed, cancel)).await, None),
     };
     Command::CheckDone { no, receipt: Box::new(receipt), compared: compared.map(Box::new) }
 }

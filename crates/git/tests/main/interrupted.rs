@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use provost_git::command::Exit;
 use provost_git::landing::{Error, forward};
-use provost_git::long::{LongCall, LongCalls, LongEnd};
+use provost_git::long::{CutOffCall, LongCall, LongCalls, LongEnd};
 use provost_git::{Forward, Git, Oid, RefName, carry, command};
 
 use crate::lab::{Lab, branch, write};
@@ -96,17 +96,59 @@ fn half_written_checkout_keeps_what_its_user_staged() {
     assert_eq!(lab.rev("main"), before);
 }
 
-/// Runs calls directly; the first one is cut off after writing a part of one file.
+/// Runs calls as any program; the first of them is cut off when it has written a part of some files.
 struct CutOffOnce {
     calls: AtomicUsize,
     seen: Mutex<Vec<LongCall>>,
+    cut_off: Mutex<Vec<CutOffCall>>,
+    leaves: fn(&Path),
+    /// When the call is said to have run, if that is not true.
+    ran: Option<CutOffCall>,
+}
+
+/// What is left of a call that was killed in the middle of a file.
+fn one_torn_file(top: &Path) {
+    write_anew(&top.join("a.txt"), "two and");
+    write_anew(&top.join("b.txt"), "two\n");
+}
+
+/// What is left of a call that ran out of room.
+fn several_torn_files(top: &Path) {
+    one_torn_file(top);
+    write_anew(&top.join("b.txt"), "");
+    write_anew(&top.join("new.txt"), "tw");
+}
+
+fn locked_index(top: &Path) {
+    one_torn_file(top);
+    write(&top.join(".git/index.lock"), "");
+}
+
+/// What is left of a reset that was killed while it held the lock of its branch, whose repository is beside the trees.
+fn locked_branch(top: &Path) {
+    let root = top.ancestors().nth(2).expect("the tree is in trees/");
+    let entries = fs::read_dir(root).unwrap().flatten();
+    let mut heads = entries.map(|entry| entry.path().join(".git/refs/heads"));
+    let heads = heads.find(|heads| heads.is_dir()).expect("there is a repository");
+    write(&heads.join("provost/t1.lock"), "");
+}
+
+const LONG_AGO: CutOffCall = CutOffCall { began: UNIX_EPOCH, ended: UNIX_EPOCH };
+
+/// Writes a file as git does: it makes a new one.
+fn write_anew(path: &Path, text: &str) {
+    fs::remove_file(path).ok();
+    write(path, text);
 }
 
 impl LongCalls for CutOffOnce {
+    #[expect(clippy::disallowed_methods, reason = "when the call ran")]
     fn run(&self, call: LongCall) -> LongEnd {
         if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
-            write(&call.cwd.join("a.txt"), "two and");
-            write(&call.cwd.join("b.txt"), "two\n");
+            let began = SystemTime::now();
+            (self.leaves)(&call.cwd);
+            let ran = CutOffCall { began, ended: SystemTime::now() };
+            self.cut_off.lock().unwrap().push(self.ran.unwrap_or(ran));
             self.seen.lock().unwrap().push(call);
             return LongEnd::CutOff("it was killed".to_owned());
         }
@@ -118,13 +160,27 @@ impl LongCalls for CutOffOnce {
         LongEnd::Exited { exit: Exit::from(ran.status), stderr: ran.stderr }
     }
 
-    fn was_cut_off(&self) -> bool {
-        false
+    fn cut_off_calls(&self) -> Vec<CutOffCall> {
+        self.cut_off.lock().unwrap().clone()
     }
 }
 
 fn cut_off_once(git: &Git) -> (Git, Arc<CutOffOnce>) {
-    let calls = Arc::new(CutOffOnce { calls: AtomicUsize::new(0), seen: Mutex::default() });
+    cut_off_leaving(git, one_torn_file, None)
+}
+
+fn cut_off_leaving(
+    git: &Git,
+    leaves: fn(&Path),
+    ran: Option<CutOffCall>,
+) -> (Git, Arc<CutOffOnce>) {
+    let calls = Arc::new(CutOffOnce {
+        calls: AtomicUsize::new(0),
+        seen: Mutex::default(),
+        cut_off: Mutex::default(),
+        leaves,
+        ran,
+    });
     (git.clone().with_long_calls(Arc::clone(&calls) as Arc<dyn LongCalls>), calls)
 }
 
@@ -151,6 +207,51 @@ fn landing_that_was_cut_off_is_made_again() {
 }
 
 #[test]
+fn all_files_that_a_landing_left_half_written_are_repaired() {
+    let lab = Lab::new();
+    let done = work(&lab);
+    let (git, _) = cut_off_leaving(&lab.git, several_torn_files, None);
+    lab.write("d.txt", "mine\n");
+    let moved = forward(&git, &lab.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, lab.rev("main")), (Forward::Done, done));
+    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
+}
+
+#[test]
+fn file_changed_while_no_call_ran_is_the_users() {
+    for leaves in [one_torn_file, several_torn_files] {
+        let lab = Lab::new();
+        let (done, before) = (work(&lab), lab.rev("main"));
+        let (git, _) = cut_off_leaving(&lab.git, leaves, Some(LONG_AGO));
+        let refused = forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+        assert!(matches!(&refused, Error::Refused { .. }), "{refused}");
+        assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and");
+        assert_eq!(lab.rev("main"), before);
+    }
+}
+
+#[test]
+fn lock_that_a_killed_call_left_is_removed() {
+    let lab = Lab::new();
+    let done = work(&lab);
+    let (git, _) = cut_off_leaving(&lab.git, locked_index, None);
+    let moved = forward(&git, &lab.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, lab.rev("main")), (Forward::Done, done));
+    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn lock_made_while_no_call_ran_stays_and_is_named() {
+    let lab = Lab::new();
+    let done = work(&lab);
+    let (git, _) = cut_off_leaving(&lab.git, locked_index, Some(LONG_AGO));
+    let git = git.with_lock_limit(Duration::from_millis(100));
+    let refused = forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+    assert!(matches!(&refused, Error::Git(command::Error::Locked { .. })), "{refused}");
+    assert!(lab.top().join(".git/index.lock").exists());
+}
+
+#[test]
 fn worktree_whose_reset_was_cut_off_is_made_again() {
     let lab = Lab::new();
     let (git, calls) = cut_off_once(&lab.git);
@@ -162,6 +263,17 @@ fn worktree_whose_reset_was_cut_off_is_made_again() {
     assert_eq!(lab.user(&made.path, &["status", "--porcelain"]), "?? b.txt");
     assert_eq!(fs::read_to_string(made.path.join("a.txt")).unwrap(), "one\n");
     assert_eq!(calls.calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn branch_lock_that_a_killed_reset_left_is_removed() {
+    let lab = Lab::new();
+    let (git, _) = cut_off_leaving(&lab.git, locked_branch, None);
+    let path = lab.path("trees/w1");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let made =
+        provost_git::worktree_add(&git, &lab.project(), &path, &branch("provost/t1"), "main");
+    assert_eq!(lab.user(&made.unwrap().path, &["status", "--porcelain"]), "");
 }
 
 #[test]

@@ -26,12 +26,13 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(context: &Context, args: PlanArgs) -> Outcome {
     let opening = RunArgs::only_plan(args.common);
-    let (reply, row) = run::open(context, opening.wish()?, &opening.key(context))?;
+    let run::Opened { reply, row, since } =
+        run::open(context, opening.wish()?, &opening.key(context))?;
     if opening.is_detached() {
         return run::opened(context, reply, &row);
     }
-    // Standard output has only the plan.
-    let row = follow::until_sealed(context, &row.id)?;
+    // On standard output is the plan, and nothing else.
+    let row = follow::until_sealed(context, &row.id, since)?;
     match row.state.as_str() {
         "completed" => graph::show(context, &row.id, args.toml),
         _ => follow::show(context, &row),

@@ -1,7 +1,10 @@
 //! The list of sessions, with those that need the user first.
 
 use provost_api::{ExitRow, SessionRow, ShortageRow};
-use provost_core::lifecycle::{Flag, State};
+use provost_core::{
+    lifecycle::{Flag, State},
+    shortage::Resource,
+};
 
 use super::{
     Fit, Paint, Screen, Table, Tone, age, spell_times,
@@ -69,9 +72,13 @@ pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<Str
             0 => String::new(),
             waiting => format!(" ({waiting} waiting)"),
         };
+        let detail = clean(&shortage.detail);
+        if shortage.resource == Resource::Git.as_str() {
+            return format!("{}  {detail}{waiting}", paint.paint(Tone::Warn, "waiting for git"));
+        }
         let name = clean(&shortage.resource.replace('_', " "));
         let label = paint.paint(Tone::Warn, &format!("short of {name}"));
-        format!("{label}  {}{waiting}", clean(&shortage.detail))
+        format!("{label}  {detail}{waiting}")
     };
     shortages.iter().map(line).collect()
 }

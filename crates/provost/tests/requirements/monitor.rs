@@ -58,7 +58,7 @@ fn m19_the_verdict_is_in_json_and_in_the_exit_code() {
         ("exit0_silent", "incomplete", "ended_unclaimed", 1),
         ("exit1_silent", "failed", "failed", 1),
         ("working_killed9", "failed", "failed", 1),
-        ("needs_input_exit0", "needs_input", "needs_input", 0),
+        ("needs_input_exit0", "needs_input", "needs_input", 7),
     ];
     for (sample, word, state, code) in samples {
         let id = stage.play_sample(sample, &[]);
@@ -67,6 +67,13 @@ fn m19_the_verdict_is_in_json_and_in_the_exit_code() {
         assert!(!found["reason"].as_str().unwrap().is_empty(), "{found}");
         assert_eq!((&found["output_verified"], &found["verifier"]), (&json!(false), &Value::Null));
     }
+    let asking = stage.play_sample("needs_input_exit0", &[]);
+    let asked = stage.home.provost(&["monitor", &asking]);
+    assert!(asked.exits(7).stderr.contains("it needs input: "), "{asked:#?}");
+    let error = monitor(&stage, &[&asking]).exits(7).json()["error"].clone();
+    assert_eq!(error["code"], "input_needed", "{error}");
+    let known = [&asking, "--compat", "story-automator"];
+    assert_eq!(monitor(&stage, &known).ok().json()["final_state"], "needs_input");
     let silent = stage.play(HANGS, &[]);
     stage.pid(&silent);
     let found = result(&stage, &[&silent, "--stale-after", "50ms"], 1);

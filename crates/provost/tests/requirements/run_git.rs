@@ -90,10 +90,10 @@ impl StoppedGit {
         assert_eq!(filled(self.dir.join("beside")), None);
     }
 
-    /// Terminates the paused git, so that it releases its lock.
-    fn terminate(&self) {
+    /// Ends the git that is stopped: by `-TERM` it gives its lock back, by `-KILL` it does not.
+    fn end(&self, signal: &str) {
         let pid = fs::read_to_string(self.dir.join("stopped")).unwrap();
-        let sent = Command::new("kill").args(["-TERM", pid.trim()]).status().unwrap();
+        let sent = Command::new("kill").args([signal, pid.trim()]).status().unwrap();
         assert!(sent.success());
         self.resume();
     }
@@ -171,7 +171,22 @@ fn landed(site: &Site, id: &str, before: &str, files: usize) -> Value {
     row
 }
 
-/// Ends the daemon while git lands, and asserts that the work lands anyway.
+/// Demands that all say which git is waited for.
+#[track_caller]
+fn shows_earlier_git(site: &Site, id: &str) {
+    let detail = eventually("the run waits for git", || {
+        let row = site.stage.status(id);
+        let waits = row["shortage"]["resource"] == "git";
+        if waits { Ok(row["shortage"]["detail"].to_string()) } else { Err(row.to_string()) }
+    });
+    assert!(detail.contains("(pid ") && detail.contains("an earlier daemon"), "{detail}");
+    for command in [&["ls"][..], &["status"], &["daemon", "status"], &["status", id]] {
+        let shown = site.stage.home.provost(command);
+        assert!(shown.ok().stdout.contains("that an earlier daemon started"), "{shown:#?}");
+    }
+}
+
+/// Ends the daemon while git lands, and demands that the work lands all the same.
 fn land_over_the_end(end: End, files: usize, point: usize) {
     let mut stage = Stage::new();
     let repo = large(&stage, files);
@@ -188,6 +203,7 @@ fn land_over_the_end(end: End, files: usize, point: usize) {
             // The next daemon finds the git of the first one still running.
             let row = site.stage.status(&id);
             assert_eq!((&row["sealed"], site.repo.head()), (&Value::Bool(false), before.clone()));
+            shows_earlier_git(&site, &id);
             git.resume();
         }
         End::Stop => {
@@ -221,22 +237,84 @@ fn f5_g1b_landing_of_a_killed_daemon_is_taken_over() {
 #[test]
 fn f5_g1a_half_written_checkout_is_finished() {
     for kill_the_daemon in [false, true] {
-        let mut stage = Stage::new();
-        let repo = large(&stage, 300);
-        let file = "many/f0150".to_owned();
-        let at = StopAt { subcommand: "merge", place: "*/repos/work", file, line: "new" };
-        let git = StoppedGit::install(&mut stage, &at);
-        let site = Site::with(stage, repo, RENEW);
-        let before = site.repo.head();
-        let id = site.opened(&["--no-check", "--land", "merge"]);
-        git.wait();
-        if kill_the_daemon {
-            site.stage.daemon().kill();
-        }
-        git.terminate();
-        landed(&site, &id, &before, 300);
-        git.worked_alone();
+        finish_after("-TERM", kill_the_daemon);
     }
+}
+
+#[test]
+fn f5_g1a_lock_of_a_killed_git_is_removed() {
+    for kill_the_daemon in [false, true] {
+        finish_after("-KILL", kill_the_daemon);
+    }
+}
+
+#[test]
+fn f5_g1a_files_without_room_are_finished_by_the_next_daemon() {
+    let mut stage = Stage::new();
+    let repo = large(&stage, 30);
+    let dir = stage.root().join("short-git");
+    let (here, git) = (text(&dir), text(&real_git()));
+    let script = format!(
+        "#!/bin/sh\n\
+         case \"$1 $PWD\" in merge\\ */repos/work) ;; *) exec {git} \"$@\" ;; esac\n\
+         [ ! -e {here}/room ] || exec {git} \"$@\"\n\
+         if mkdir {here}/taken 2> /dev/null; then\n\
+         for file in many/f0003 many/f0004; do rm $file; printf n > $file; done\n\
+         fi\n\
+         echo error: unable to write file many/f0003 >&2\n\
+         exit 1\n"
+    );
+    install(&mut stage, &dir, &script);
+    let site = Site::with(stage, repo, RENEW);
+    let before = site.repo.head();
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    eventually("the landing waits for room", || {
+        let row = site.stage.status(&id);
+        if row["shortage"]["resource"] == "disk_space" { Ok(()) } else { Err(row.to_string()) }
+    });
+    site.stage.daemon().kill();
+    fs::write(dir.join("room"), "").unwrap();
+    landed(&site, &id, &before, 30);
+    let starts = fs::read_dir(site.stage.home.path().join("starts")).unwrap();
+    let names = starts.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<String> = names.filter(|name| name.ends_with(".git.json")).collect();
+    assert!(left.is_empty(), "what was repaired is forgotten: {left:?}");
+}
+
+#[test]
+fn file_named_like_a_shortage_does_not_make_a_landing_wait() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let name = "a: No space left on device";
+    repo.write(name, "old\n");
+    repo.commit("a file");
+    repo.write(name, "mine\n");
+    let site = Site::with(stage, repo, "echo new > 'a: No space left on device'");
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    eventually("the landing is refused", || {
+        let failed = site.stage.events_of(&id, "run.land_failed");
+        if failed.is_empty() { Err(site.stage.status(&id).to_string()) } else { Ok(()) }
+    });
+    assert_eq!(site.repo.read(name), "mine\n");
+}
+
+/// Ends git while it lands, and demands that the work lands all the same.
+fn finish_after(signal: &str, kill_the_daemon: bool) {
+    let mut stage = Stage::new();
+    let repo = large(&stage, 300);
+    let file = "many/f0150".to_owned();
+    let at = StopAt { subcommand: "merge", place: "*/repos/work", file, line: "new" };
+    let git = StoppedGit::install(&mut stage, &at);
+    let site = Site::with(stage, repo, RENEW);
+    let before = site.repo.head();
+    let id = site.opened(&["--no-check", "--land", "merge"]);
+    git.wait();
+    if kill_the_daemon {
+        site.stage.daemon().kill();
+    }
+    git.end(signal);
+    landed(&site, &id, &before, 300);
+    git.worked_alone();
 }
 
 #[test]
@@ -279,11 +357,23 @@ fn work_over_the_end(end: End, files: usize, point: usize) {
         End::Stop => site.stage.daemon().stop(),
     }
     assert_eq!(site.stage.status(&id)["sealed"], false);
+    let session = site.stage.rows()[0]["id"].as_str().unwrap().to_owned();
+    eventually("the session waits for git", || {
+        let row = site.stage.status(&session);
+        let listed = &site.stage.rows()[0]["shortage"]["resource"];
+        let waits = row["shortage"]["resource"] == "git" && listed == "git";
+        if waits { Ok(()) } else { Err(row.to_string()) }
+    });
     git.resume();
     landed(&site, &id, &before, files);
     git.worked_alone();
     let sessions = site.stage.rows();
     assert_eq!(sessions.len(), 1, "nothing was tried twice: {sessions:#?}");
+}
+
+#[test]
+fn session_that_waits_for_an_earlier_git_says_so() {
+    work_over_the_end(End::Kill, 90, 45);
 }
 
 #[test]

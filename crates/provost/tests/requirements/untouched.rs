@@ -289,8 +289,8 @@ fn f6_w14_plain_command_that_reports_needs_input_and_waits_needs_it() {
     let id = stage.play(scenario, &[]);
     let row = stage.wait(&id, "needs_input");
     assert_eq!(row["process"], "alive", "{row:#}");
-    let monitored = stage.home.provost(&["monitor", &id, "--json"]).ok().json();
-    assert_eq!(monitored["results"][0]["result"], "needs_input", "{monitored:#}");
+    let told = stage.home.provost(&["monitor", &id, "--json"]).exits(7).json();
+    assert_eq!(told["results"][0]["result"], "needs_input", "{told:#}");
     fs::write(stage.home.root().join("go"), "").unwrap();
     stage.wait(&id, "working");
     fs::write(stage.home.root().join("end"), "").unwrap();

@@ -42,7 +42,7 @@ impl Sim {
         if self.rng.permille(1) {
             self.deaths += 1;
             self.leave_landing()?;
-            self.forge.pushing = None;
+            self.forge.outlived = None;
             self.engine.crash();
             self.world.reboot(&mut self.rng);
             self.engine.note(|| "— power is lost".to_owned());

@@ -11,11 +11,18 @@ use provost_core::{
 use super::Sim;
 use crate::{
     engine::{Input, RunKey, RunTask, Source},
+    forge::OutlivedGit,
     goal::RunDeed,
     laws::Broken,
     rng::Rng,
     world::session_no,
 };
+
+/// In this share of the cases, in percent, a landing is over when its daemon ends.
+const LANDS_FIRST: u64 = 30;
+
+/// In this share of the cases, in percent, a daemon that is replaced does not wait for what is landing.
+const IMPATIENT: u64 = 40;
 
 impl Sim {
     /// Whether an effect of a run can continue; some wait for something.
@@ -25,26 +32,46 @@ impl Sim {
                 let ran = self.world.ran.get(&as_session(key));
                 ran.is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
-            // One landing at a time, including those that outlived a daemon.
-            Effect::Land { .. } => self.may_use_git(&task.effect),
             Effect::LookLanded { .. } => {
-                self.may_use_git(&task.effect) && !self.engine.run_tasks.values().any(|t| t.lands)
+                self.may_begin(&task.effect) && !self.engine.run_tasks.values().any(|t| t.lands)
             }
-            Effect::TakeHead(_)
+            Effect::Land { .. }
+            | Effect::TakeHead(_)
             | Effect::Bring { .. }
             | Effect::MergeBatch { .. }
             | Effect::Integrate { .. }
             | Effect::WatchPull { .. }
-            | Effect::WriteCard { .. } => true,
+            | Effect::WriteCard { .. } => self.may_begin(&task.effect),
         }
     }
 
-    fn may_use_git(&self, effect: &Effect) -> bool {
-        self.forge.pushing.is_none() || !effect.waits_for_git()
+    /// Whether the effect need not wait for a git that outlived its daemon.
+    fn may_begin(&self, effect: &Effect) -> bool {
+        self.forge.outlived.is_none() || !effect.waits_for_git()
+    }
+
+    /// Nothing uses a branch or a checkout while a git lives on that may be moving it.
+    fn no_git_lives_on(&self, effect: &Effect) -> Result<(), Broken> {
+        let uses_git = match effect {
+            Effect::Land { .. }
+            | Effect::LookLanded { .. }
+            | Effect::TakeHead(_)
+            | Effect::Bring { .. }
+            | Effect::Integrate { .. } => true,
+            Effect::MergeBatch { .. }
+            | Effect::WatchPull { .. }
+            | Effect::RunHook(_)
+            | Effect::WriteCard { .. } => false,
+        };
+        if uses_git && self.forge.outlived.is_some() {
+            return Err(format!("{} runs beside a git that outlived its daemon", effect.key()));
+        }
+        Ok(())
     }
 
     pub(super) fn carry_out_of_run(&mut self, key: &RunKey) -> Result<(), Broken> {
         let Some(task) = self.engine.run_tasks.get(key).cloned() else { return Ok(()) };
+        self.no_git_lives_on(&task.effect)?;
         let result = match &task.effect {
             Effect::TakeHead(session) => Some(self.take_head(*session)),
             Effect::Bring { no } => Some(self.bring(&task.run, *no)),
@@ -105,9 +132,6 @@ impl Sim {
             return Ok(None);
         }
         self.may_land(key.0, leg)?;
-        if self.forge.pushing.is_some() {
-            return Err("git lands beside a git that outlived its daemon".to_owned());
-        }
         Ok(Some(self.forge.land(&task.run)))
     }
 
@@ -127,15 +151,13 @@ impl Sim {
         let landing: Vec<Run> =
             self.engine.run_tasks.values().filter(|t| t.lands).map(|t| t.run.clone()).collect();
         for run in landing {
-            // One landing at a time.
-            let lives_on = self.forge.pushing.is_none();
-            match self.rng.percent(50) {
-                true => {
-                    self.may_land(run.id, run.leg().no)?;
-                    drop(self.forge.land(&run));
-                }
-                false if lives_on => self.forge.pushing = Some(Box::new(run)),
-                false => {}
+            if self.rng.percent(LANDS_FIRST) {
+                self.may_land(run.id, run.leg().no)?;
+                drop(self.forge.land(&run));
+            } else if self.forge.outlived.is_none() {
+                // One landing at a time.
+                let ends_ms = self.world.now_ms + self.rng.pick(&[0, 200, 6_000]);
+                self.forge.outlived = Some(OutlivedGit { run: Box::new(run), ends_ms });
             }
         }
         Ok(())
@@ -148,7 +170,7 @@ impl Sim {
 
     /// Replaces the daemon: the old one waits for a landing in progress, but not indefinitely.
     pub(super) fn replace(&mut self) -> Result<(), Broken> {
-        let patient = !self.rng.percent(10);
+        let patient = !self.rng.percent(IMPATIENT);
         self.engine.note(|| format!("— the daemon is replaced, patiently: {patient}"));
         if patient {
             let tasks = self.engine.run_tasks.iter();
@@ -167,15 +189,34 @@ impl Sim {
         self.crash()
     }
 
-    /// Completes a call that outlived its daemon.
-    pub(super) fn push_on(&mut self) -> Result<(), Broken> {
-        let Some(run) = self.forge.pushing.take() else { return Ok(()) };
+    pub(super) fn end_outlived_git(&mut self) -> Result<(), Broken> {
+        let Some(OutlivedGit { run, .. }) = self.forge.outlived.take() else { return Ok(()) };
         self.may_land(run.id, run.leg().no)?;
         drop(self.forge.land(&run));
         Ok(())
     }
 
-    /// Checks the run's recorded state against the actual world.
+    /// Now and then a run is cancelled while a worktree is moved for it. Drawn apart, so that all other stories are as they
+    /// were.
+    fn cancel_on_the_way(&mut self, run: RunId) {
+        let cancelled = Rng::named(self.seed, &[26, self.steps]).percent(8);
+        if self.faults.people && cancelled {
+            self.ask_run(run, run::Command::Cancel { because: "on the way".to_owned() });
+        }
+    }
+
+    /// A look at a pull request that is told once more, after newer ones. Drawn apart, so that all other stories are as
+    /// they were.
+    pub(super) fn late_look(&self) -> Option<Input> {
+        let is_look =
+            |input: &&Input| matches!(input, Input::ToldRun(_, run::Command::PullSeen { .. }));
+        let looks: Vec<&Input> = self.told_of_runs.iter().filter(is_look).collect();
+        let mut rng = Rng::named(self.seed, &[25, self.steps]);
+        let late = self.faults.repeats && looks.len() > 1 && rng.percent(50);
+        late.then(|| rng.pick(&looks).clone())
+    }
+
+    /// What a run takes for true is what the world itself says.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other event tells of the world")]
     pub(super) fn note_run(&mut self, id: RunId, event: &run::Event) -> Result<(), Broken> {
         match event {
@@ -191,7 +232,11 @@ impl Sim {
             {
                 self.engine.run(id).map_or(Ok(()), |run| self.all_work_is_there(run))
             }
-            run::Event::ErrandOwed(owed) => self.nobody_works_in(owed.session),
+            run::Event::ErrandOwed(owed) => {
+                self.nobody_works_in(owed.session)?;
+                self.cancel_on_the_way(id);
+                Ok(())
+            }
             run::Event::RunSealed(sealed) if sealed.outcome.ending == Ending::Succeeded => {
                 self.engine.run(id).map_or(Ok(()), |run| self.success_of_run_is_true(run))
             }

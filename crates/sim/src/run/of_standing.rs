@@ -16,6 +16,7 @@ use super::Sim;
 use crate::{
     engine::{AskedTask, CrashPoint, Input, Reply, Source, TaskKey},
     laws::Broken,
+    rng::Rng,
     screen::SAID,
     standing::{self, Holds, Taker, TaskDeed, Waiter},
 };
@@ -47,7 +48,7 @@ impl Sim {
         let session =
             if key.starts_with("task-") { self.engine.board.session(session) } else { None };
         let mut sent = session.into_iter().flat_map(|session| &session.messages);
-        let named = sent.find(|message| message.key == key || again(&message.key) == key);
+        let named = sent.find(|message| message.write_key() == key || again(&message.key) == key);
         named.map_or_else(|| SAID.to_owned(), |message| message.text.clone())
     }
 
@@ -265,6 +266,18 @@ impl Sim {
         let key = self.ask_task(id, by, command);
         if waits {
             self.waited_asks.insert(key, id);
+            self.end_beside_the_wait(id);
+        }
+    }
+
+    /// Now and then the operator ends a task while somebody begins to wait for something of it. Drawn apart, so that all
+    /// other stories are as they were.
+    fn end_beside_the_wait(&mut self, task: StandingId) {
+        let mut rng = Rng::named(self.seed, &[54, self.asks]);
+        if rng.percent(6) {
+            let because = WORDS.to_owned();
+            let ends = [Command::Fail { because: because.clone() }, Command::Cancel { because }];
+            self.ask_task(task, Actor::Operator, rng.pick(&ends));
         }
     }
 

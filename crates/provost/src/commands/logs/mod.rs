@@ -21,7 +21,7 @@ use crate::{
     cli::Outcome,
     context::Context,
     error::Error,
-    follow::{Follow, Of},
+    follow::{self, Follow, Of},
     home::Home,
     target::{self, Target},
     ui,
@@ -252,9 +252,10 @@ impl Logs<'_> {
 
     /// Shows each launch, and waits for the next one while the session may have one.
     fn follow(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
-        let mut events = Follow::new(self.context, Of::Session(row.id.clone()), Some(0));
-        events.open(&self.context.daemon()?)?;
-        let mut row = row.clone();
+        let newest = follow::newest(self.context)?;
+        let mut events = Follow::new(self.context, Of::Session(row.id.clone()), Some(newest));
+        // Whatever happened up to that event is in the row.
+        let mut row = target::find(&self.context.daemon()?, &row.id)?;
         let mut at = only.map_or(0, |no| no.saturating_sub(1));
         loop {
             while at < row.launches.len() && begun(&row, at) {

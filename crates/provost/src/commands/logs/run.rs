@@ -6,7 +6,7 @@ use super::{Logs, LogsArgs};
 use crate::{
     commands::run::next_commands,
     error::Error,
-    follow::{Follow, Of},
+    follow::{self as events, Follow, Of},
     target, ui,
 };
 
@@ -43,9 +43,10 @@ fn all(logs: &mut Logs<'_>, args: &LogsArgs, client: &Client, row: &RunRow) -> R
 /// Shows each session, and waits for the next one while the run may have one.
 fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Error> {
     let context = logs.context;
-    let mut events = Follow::new(context, Of::Run(row.id.clone()), Some(0));
-    events.open(&context.daemon()?)?;
-    let (mut row, mut at) = (row.clone(), 0);
+    let newest = events::newest(context)?;
+    let mut events = Follow::new(context, Of::Run(row.id.clone()), Some(newest));
+    // Whatever happened up to that event is in the row.
+    let (mut row, mut at) = (target::find_run(&context.daemon()?, &row.id)?, 0);
     loop {
         while let Some(session) = row.sessions.get(at) {
             head(logs, session);

@@ -13,11 +13,16 @@ use super::{
 };
 use crate::{
     cli::Outcome,
-    commands::{change, run},
+    clock,
+    commands::{
+        change,
+        run::{self, follow},
+        spawn::wait,
+    },
     context::Context,
     error::usage,
     home::Home,
-    ui::{self, Tone},
+    ui::{self, Screen, Tone},
 };
 
 /// The attempt number, and the result of the previous attempt.
@@ -36,6 +41,8 @@ pub(super) fn show(
 ) -> Outcome {
     let code = seen.iter().map(|one| exit_code(one, asked)).max_by_key(|code| rank(*code));
     let code = code.unwrap_or_default();
+    // Scripts of story-automator's users take a question for a result.
+    let code = if compat && code == Code::InputNeeded.exit_code() { 0 } else { code };
     let next = next_commands(seen);
     match (compat, seen) {
         (true, [one]) => context.ui.value(&projected(&context.home()?, asked, one))?,
@@ -67,7 +74,7 @@ pub(super) fn parse_previous(text: &str) -> Result<Previous, ApiError> {
     Ok(Previous { reason: reason.to_owned(), tree: tree.map(str::to_owned) })
 }
 
-/// Returns the exit code. A pending answer or a reached state is not a failure, unless proof was requested.
+/// A state that was reached is not a failure, unless proof was asked for and there is none.
 fn exit_code(seen: &Seen, asked: &Asked) -> u8 {
     let Some(conclusion) = &seen.conclusion else { return 0 };
     match (conclusion.ending, conclusion.reached) {
@@ -79,16 +86,16 @@ fn exit_code(seen: &Seen, asked: &Asked) -> u8 {
         (Ending::Lost, _) => Code::Unreachable.exit_code(),
         (_, Some(false)) => Code::Failed.exit_code(),
         (Ending::Completed | Ending::Reached, None) => 0,
-        (Ending::NeedsInput, None) if asked.proof.is_none() => 0,
+        (Ending::NeedsInput, None) if asked.proof.is_none() => Code::InputNeeded.exit_code(),
         (Ending::NeedsInput | Ending::Incomplete | Ending::Stuck | Ending::Failed, None) => {
             Code::Failed.exit_code()
         }
     }
 }
 
-/// Ranks exit codes: a known failure is worse than an unknown result, which is worse than an unfinished one.
+/// A known failure is worse than an unknown state, that is worse than a question, and that than work under way.
 fn rank(code: u8) -> u8 {
-    [0, 5, 6, 1].iter().position(|one| *one == code).map_or(0, |at| at as u8)
+    [0, 5, 7, 6, 1].iter().position(|one| *one == code).map_or(0, |at| at as u8)
 }
 
 fn word(ending: Ending) -> &'static str {
@@ -115,11 +122,18 @@ fn as_json(asked: &Asked, tries: &Tries, seen: &[Seen], code: u8, next: &[String
         let code = match conclusion.ending {
             Ending::TimedOut => Code::TimedOut,
             Ending::Lost => Code::Unreachable,
+            Ending::NeedsInput if code == Code::InputNeeded.exit_code() => Code::InputNeeded,
             Ending::Completed | Ending::Incomplete | Ending::NeedsInput => Code::Failed,
             Ending::Stuck | Ending::Failed | Ending::Reached => Code::Failed,
         };
         let (id, word) = (ui::short(one.watched.id()), word(conclusion.ending));
-        let message = format!("{id} is {word}: {}", conclusion.reason);
+        let message = match &one.watched {
+            Watched::Session(row) if code == Code::InputNeeded => wait::message(row, code),
+            Watched::Run(row, _) if code == Code::InputNeeded => follow::message(row, code),
+            Watched::Session(_) | Watched::Run(..) => {
+                format!("{id} is {word}: {}", conclusion.reason)
+            }
+        };
         value["error"] = json!(ApiError { code, message, next: next.to_vec() });
     }
     value
@@ -296,6 +310,9 @@ fn tell(
         (None, _) => String::new(),
     };
     context.ui.line(&format!("{id} {name} {word}{by}: {}", ui::clean(&found.reason)))?;
+    if found.ending == Ending::NeedsInput {
+        question(context, &seen.watched).iter().for_each(|line| context.ui.talk(line));
+    }
     if let Some(Verdict::Incomplete(reason)) = &seen.verdict
         && let Some(said) = reason.said()
     {
@@ -307,6 +324,16 @@ fn tell(
         context.ui.talk(&format!("advice: {what}{agent} ({})", advice.because));
     }
     Ok(())
+}
+
+/// Returns what is asked, with the commands that answer it.
+fn question(context: &Context, watched: &Watched) -> Vec<String> {
+    match watched {
+        Watched::Session(row) => wait::asked(context, row),
+        Watched::Run(row, _) => {
+            ui::requests(context.ui.talk_paint, Screen::talk(), clock::now_ms(), &row.requests)
+        }
+    }
 }
 
 fn next_commands(seen: &[Seen]) -> Vec<String> {

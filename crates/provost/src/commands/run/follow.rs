@@ -20,14 +20,14 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Prints events until the outcome is sealed, and exits with its code.
-pub(super) fn run(context: &Context, row: &RunRow) -> Outcome {
-    let row = watch(context, row)?;
+/// Tells what happens until the outcome is sealed, and exits as it came out.
+pub(super) fn run(context: &Context, row: &RunRow, since: u64) -> Outcome {
+    let row = watch(context, row, since)?;
     show(context, &row)
 }
 
-/// Prints events until the outcome is sealed, and returns the final row.
-pub(crate) fn watch(context: &Context, row: &RunRow) -> Result<RunRow, Error> {
+/// Tells what happens until the outcome is sealed, and gives the run as it is then.
+fn watch(context: &Context, row: &RunRow, since: u64) -> Result<RunRow, Error> {
     let short = ui::short(&row.id);
     let next = [format!("provost status {short} --watch"), format!("provost cancel {short}")];
     // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
@@ -39,15 +39,15 @@ pub(crate) fn watch(context: &Context, row: &RunRow) -> Result<RunRow, Error> {
         context.ui.line(&row.id)?;
     }
     row.warnings.iter().for_each(|warning| context.ui.warn(warning));
-    until_sealed(context, &row.id)
+    until_sealed(context, &row.id, since)
 }
 
-/// Waits for the outcome, or without a terminal for a question. Also waits for the report card, which is written when
-/// the outcome is sealed.
-pub(crate) fn until_sealed(context: &Context, id: &str) -> Result<RunRow, Error> {
-    // Without a terminal no user would see the question during the wait.
+/// Waits for the outcome, or without a terminal for a question. The report card is written when the outcome is sealed, so it
+/// is waited for too. `since` is an event before the run was opened.
+pub(crate) fn until_sealed(context: &Context, id: &str, since: u64) -> Result<RunRow, Error> {
+    // Without a terminal there is no one to see the question while this waits.
     let attended = stdin().is_terminal();
-    let mut events = Follow::new(context, Of::Run(id.to_owned()), Some(0));
+    let mut events = Follow::new(context, Of::Run(id.to_owned()), Some(since));
     events.open(&context.daemon()?)?;
     loop {
         let event = events.next()?;
@@ -129,6 +129,15 @@ fn asked(row: &RunRow) -> Option<String> {
     question.or_else(|| row.awaits_approval.then(|| ui::approval_words(row)))
 }
 
+/// Describes why the wait for a run ended without its result.
+pub(crate) fn message(row: &RunRow, code: Code) -> String {
+    let id = ui::short(&row.id);
+    match asked(row) {
+        Some(text) if code == Code::InputNeeded => format!("run {id} needs input: {text}"),
+        Some(_) | None => format!("run {id} is {}", row.state),
+    }
+}
+
 pub(crate) fn show(context: &Context, row: &RunRow) -> Outcome {
     let next = next_commands(row);
     let failure = failure(row);
@@ -143,12 +152,7 @@ pub(crate) fn show(context: &Context, row: &RunRow) -> Outcome {
     }
     let mut value = json!({"ok": failure.is_none(), "id": row.id, "run": row});
     if let Some(code) = failure {
-        let message = match asked(row) {
-            Some(text) if code == Code::InputNeeded => {
-                format!("run {} needs input: {text}", ui::short(&row.id))
-            }
-            Some(_) | None => format!("run {} is {}", ui::short(&row.id), row.state),
-        };
+        let message = message(row, code);
         value["error"] = json!(ApiError { code, message, next: next.clone() });
     }
     context.ui.result(value, &next)?;

@@ -21,7 +21,9 @@ use super::{
     change::KeyArgs,
     spawn::{self, codex::CodexArgs, variables::VariableArgs},
 };
-use crate::{cli::Outcome, clock, context::Context, error::usage, target::RunReply, ui};
+use crate::{
+    cli::Outcome, clock, context::Context, error::usage, follow::newest, target::RunReply, ui,
+};
 
 /// Turn a goal into a reviewed, tested branch
 ///
@@ -171,16 +173,26 @@ impl RunArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &RunArgs) -> Outcome {
-    let (reply, row) = open(context, args.wish()?, &args.key(context))?;
-    if args.is_detached() { opened(context, reply, &row) } else { follow::run(context, &row) }
+    let Opened { reply, row, since } = open(context, args.wish()?, &args.key(context))?;
+    if args.is_detached() {
+        opened(context, reply, &row)
+    } else {
+        follow::run(context, &row, since)
+    }
 }
 
-/// Opens a run, or finds the one already opened under this key. Returns the daemon's reply and the row in it.
-pub(crate) fn open(
-    context: &Context,
-    wish: Wish<'_>,
-    key: &str,
-) -> Result<(Value, RunRow), ApiError> {
+/// A run that was opened.
+pub(crate) struct Opened {
+    /// The daemon's answer.
+    pub(crate) reply: Value,
+    /// The row in it.
+    pub(crate) row: RunRow,
+    /// An event before the run was opened.
+    pub(crate) since: u64,
+}
+
+/// Opens a run, or finds the one that was opened under this key before.
+pub(crate) fn open(context: &Context, wish: Wish<'_>, key: &str) -> Result<Opened, ApiError> {
     let id = clock::mint();
     let mut spec = spec::build(context, wish, id)?;
     let client = context.daemon()?;
@@ -188,11 +200,14 @@ pub(crate) fn open(
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("cannot encode the run: {why}")))?;
     let request = OpenRunRequest { id: id.to_string(), spec };
+    // Without it the run is followed from the first event on.
+    let newest = newest(context).unwrap_or_default();
     let reply: Value = client.post("/v1/runs", &request, key)?;
     let row = serde_json::from_value::<RunReply>(reply.clone())
         .map_err(|why| usage(format!("cannot parse the daemon's reply: {why}")))?
         .run;
-    Ok((reply, row))
+    let since = if row.id == id.to_string() { newest } else { 0 };
+    Ok(Opened { reply, row, since })
 }
 
 pub(crate) fn opened(context: &Context, reply: Value, row: &RunRow) -> Outcome {

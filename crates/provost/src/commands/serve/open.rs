@@ -56,7 +56,7 @@ pub(super) fn open(context: &Context, source: &Source, start: &Start) -> Result<
         asking: Asking::Never,
         checks: WishedChecks::Configuration,
     };
-    run::open(context, wish, &key).map(|(_, row)| row)
+    run::open(context, wish, &key).map(|opened| opened.row)
 }
 
 /// Returns the idempotency key: one attempt for one issue of one workflow has one run.

@@ -9,7 +9,7 @@ pub(super) mod policy;
 pub(super) mod reactions;
 pub(super) mod spec;
 pub(super) mod variables;
-mod wait;
+pub(crate) mod wait;
 
 use std::{path::PathBuf, process::ExitCode};
 

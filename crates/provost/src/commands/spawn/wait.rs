@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use provost_api::{ApiError, Code, SessionRow};
+use provost_core::wait::WaitStatus;
 use serde_json::{Value, json};
 
 use super::{id_of, parting, warn};
@@ -11,7 +12,7 @@ use crate::{
     clock,
     commands::change::{self, next_commands},
     context::Context,
-    follow::{Follow, Of},
+    follow::{self, Of},
     target,
     ui::{self, Screen},
 };
@@ -39,17 +40,16 @@ pub(super) fn run(context: &Context, reply: &Value) -> Outcome {
 }
 
 fn until_settled(context: &Context, id: &str) -> Result<SessionRow, ApiError> {
-    let mut events = Follow::new(context, Of::Session(id.to_owned()), Some(0));
-    let client = context.daemon()?;
-    events.open(&client)?;
-    let mut row = target::find(&client, id)?;
     let mut told = String::new();
-    while !is_settled(&row) {
+    let settled = follow::until(context, Of::Session(id.to_owned()), || {
+        let row = target::find(&context.daemon()?, id)?;
+        if is_settled(&row) {
+            return Ok(WaitStatus::Done(row));
+        }
         tell(context, &row, &mut told);
-        events.next()?;
-        row = target::find(&context.daemon()?, id)?;
-    }
-    Ok(row)
+        Ok(WaitStatus::Pending)
+    })?;
+    settled.map_err(|reason| ApiError::new(Code::Failed, reason))
 }
 
 /// Prints the session's state whenever it changes. Programs read the result instead.
@@ -97,8 +97,8 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> Outcome {
     Ok(code)
 }
 
-/// Returns the input that the session needs, with the commands that provide it.
-fn asked(context: &Context, row: &SessionRow) -> Vec<String> {
+/// Returns what the session waits for, with the commands that settle it.
+pub(crate) fn asked(context: &Context, row: &SessionRow) -> Vec<String> {
     let (paint, screen) = (context.ui.talk_paint, Screen::talk());
     match (row.requests.is_empty(), waits_for(row)) {
         (false, _) => ui::requests(paint, screen, clock::now_ms(), &row.requests),
@@ -112,7 +112,8 @@ fn waits_for(row: &SessionRow) -> Option<String> {
     ui::reason(row).or_else(|| row.claim_text.clone())
 }
 
-fn message(row: &SessionRow, code: Code) -> String {
+/// Describes why the wait for a session ended without its result.
+pub(crate) fn message(row: &SessionRow, code: Code) -> String {
     let id = ui::short(&row.id);
     let title = row.requests.first().map(|request| request.title.clone());
     let asked = row.requests.first().and_then(|request| request.questions.first());

@@ -515,7 +515,7 @@ impl Operator {
         let why = "the campaign is over";
         self.until_answered(&["task", "cancel", "crew", "--because", why, "--key", "end-of-crew"])
             .ok();
-        self.ask(&["daemon", "stop"]);
+        self.ask(&["daemon", "stop"]).ok();
         if self.user.is_some() {
             own(self.home.root(), 0);
         }
