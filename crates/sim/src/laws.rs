@@ -19,7 +19,7 @@ use provost_core::{
     verdict::{CheckEnd, EmptyDiff, Verdict},
 };
 
-use crate::own_turns::TurnWatch;
+use crate::turn_watch::TurnWatch;
 
 /// A law that does not hold, in words.
 pub type Broken = String;

@@ -21,6 +21,7 @@ mod screen;
 mod script;
 mod standing;
 pub mod task_laws;
+mod turn_watch;
 mod turns;
 mod world;
 

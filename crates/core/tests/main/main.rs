@@ -41,6 +41,8 @@ mod speech;
 mod stories;
 mod streams;
 mod tasks;
+#[path = "../../../sim/src/turn_watch.rs"]
+mod turn_watch;
 mod typing;
 mod verdict;
 // The laws are defined once, in the simulator.

@@ -1,0 +1,134 @@
+//! Laws about an agent's turns: a turn is the agent's work, also one that it began by itself, and a refused message is
+//! not its failure.
+
+use std::collections::BTreeSet;
+
+use provost_core::{
+    ids::LaunchId,
+    limits::MAX_REFUSALS,
+    session::{Event, LaunchPhase, Session, StopWhy, TurnEnd},
+};
+
+/// The reason for which Codex refuses a message during a turn that it began by itself.
+pub(crate) const TURN_ACTIVE: &str = "ActiveTurnOutputSchemaMismatch";
+
+/// What must be remembered of a session's turns to judge what is done meanwhile.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TurnWatch {
+    /// The launches with a turn that was begun and not ended.
+    open: BTreeSet<LaunchId>,
+    /// The launches that pursue a goal.
+    goals: BTreeSet<LaunchId>,
+    /// The launches whose next turn is due because of their goal.
+    due: BTreeSet<LaunchId>,
+    /// How many messages of the current attempt were refused.
+    refusals: u32,
+    /// Why a message was refused, if that is the newest event.
+    refused: Option<String>,
+}
+
+impl TurnWatch {
+    /// Judges one event.
+    pub(crate) fn event(
+        &mut self,
+        before: &Session,
+        event: &Event,
+        after: &Session,
+    ) -> Result<(), String> {
+        self.own_turns_are_work(before, event)?;
+        self.refusals_fail_nothing(before, event, after)?;
+        self.note(before, event);
+        Ok(())
+    }
+
+    /// A turn is the agent's work, whoever began it: meanwhile it is neither sealed, nor asked for a result, nor ended
+    /// for having none. The same while the next turn of a goal is due.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
+    fn own_turns_are_work(&self, before: &Session, event: &Event) -> Result<(), String> {
+        let attempt = before.attempt();
+        let action = match event {
+            Event::AttemptSealed(_) if attempt.superseded || attempt.is_decided() => return Ok(()),
+            Event::AttemptSealed(_) => "sealed",
+            Event::ResultAsked(_) => "asked for its result",
+            Event::StopAsked(e) if e.why == StopWhy::Unclaimed => "ended",
+            _ => return Ok(()),
+        };
+        let Some(launch) = before.current_launch() else { return Ok(()) };
+        let (stream, running) =
+            (&launch.stream, matches!(launch.phase, LaunchPhase::Running { .. }));
+        let speaks = stream.closed.is_none() && !stream.silent;
+        let works = running && speaks && launch.stop.is_none();
+        if works && self.open.contains(&launch.id) {
+            return Err(format!("{} is {action} in the middle of a turn", launch.id));
+        }
+        if works && self.due.contains(&launch.id) {
+            return Err(format!("{} is {action}, and pursues a goal", launch.id));
+        }
+        Ok(())
+    }
+
+    /// A message that the agent's program refuses because of a turn is not the agent's failure, and ends nothing until it
+    /// was refused again and again.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
+    fn refusals_fail_nothing(
+        &self,
+        before: &Session,
+        event: &Event,
+        after: &Session,
+    ) -> Result<(), String> {
+        let (was, is) = (before.attempt(), after.attempt());
+        match (event, &self.refused) {
+            (Event::MessageRefused(_), _) if was.claim != is.claim => {
+                Err("a message was refused, and that is taken for a claim of the agent".to_owned())
+            }
+            (Event::AttemptStopped(_), Some(reason))
+                if reason == TURN_ACTIVE && self.refusals < MAX_REFUSALS =>
+            {
+                Err("a message was refused because of a turn, and the attempt failed".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event is about turns")]
+    fn note(&mut self, before: &Session, event: &Event) {
+        self.refused = None;
+        match event {
+            Event::AttemptOpened(_) => self.refusals = 0,
+            Event::TurnStarted(e) => {
+                self.open.insert(e.launch);
+                self.due.remove(&e.launch);
+            }
+            Event::TurnEnded(e) => {
+                self.open.remove(&e.launch);
+                let next = e.end == TurnEnd::Ok && self.goals.contains(&e.launch);
+                self.expect(before, e.launch, next);
+            }
+            Event::GoalChanged(e) if e.active => {
+                self.goals.insert(e.launch);
+                let idle = !self.open.contains(&e.launch);
+                self.expect(before, e.launch, idle);
+            }
+            Event::GoalChanged(e) => self.forget_goal(e.launch),
+            Event::TurnMissing(e) => self.forget_goal(e.launch),
+            // It begins the next turn.
+            Event::MessageDelivered(_) => self.due.clear(),
+            Event::MessageRefused(e) => {
+                self.refusals += 1;
+                self.refused = Some(e.reason.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn expect(&mut self, before: &Session, launch: LaunchId, next: bool) {
+        if next && !before.attempt().is_sealed() && before.spec.agent.driver.has_protocol() {
+            self.due.insert(launch);
+        }
+    }
+
+    fn forget_goal(&mut self, launch: LaunchId) {
+        self.goals.remove(&launch);
+        self.due.remove(&launch);
+    }
+}
